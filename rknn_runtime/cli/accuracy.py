@@ -97,12 +97,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Compare, and print the report.
-
-    Raises:
-        OSError: A file cannot be read.
-        RknnError: A side does not run, or the sides do not fit each other.
-    """
+    """Compare, and print the report."""
     report: AccuracyReport | Analysis
     check_readable(
         arguments.reference, arguments.other, arguments.judge, labels_file(arguments.names)

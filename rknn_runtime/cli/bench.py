@@ -89,10 +89,6 @@ def run(arguments: Namespace) -> int:
 
     Returns:
         0; 1 if a model of a suite failed; 130 after Ctrl-C, with the frames until then.
-
-    Raises:
-        OSError: A file cannot be read or written.
-        RknnError: A model cannot be loaded or run, or an argument makes no sense.
     """
     with refusals():
         first, *rest = arguments.words

@@ -23,11 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Print the script.
-
-    Raises:
-        ImportError: shtab is not installed.
-    """
+    """Print the script."""
     try:
         import shtab
     except ImportError as error:

@@ -91,12 +91,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Convert, and print the report.
-
-    Raises:
-        OSError: A file cannot be read or written.
-        RknnError: The network cannot be converted.
-    """
+    """Convert, and print the report."""
     from rknn_runtime.conversion.convert import convert
     from rknn_runtime.conversion.environment import DEFAULT_VERSION
     from rknn_runtime.conversion.toolkit import ToolkitError

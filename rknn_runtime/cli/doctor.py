@@ -79,10 +79,6 @@ def run(arguments: Namespace) -> int:
 
     Returns:
         0, or 1 if there is a problem.
-
-    Raises:
-        OSError: The model or the log cannot be read.
-        RknnError: An argument makes no sense.
     """
     from rknn_runtime.tools.doctor import doctor
 

@@ -22,11 +22,7 @@ __all__ = [
 
 
 def check_readable(*names: str | None) -> None:
-    """Check that files can be read; None is skipped.
-
-    Raises:
-        OSError: A file is missing, is a folder, or this user may not read it.
-    """
+    """Check that files can be read; None is skipped."""
     for name in filter(None, names):
         if stat.S_ISDIR(Path(name).stat().st_mode):
             raise _refusal(errno.EISDIR, name)
@@ -40,11 +36,7 @@ def labels_file(labels: str | None) -> str | None:
 
 
 def check_writable(*names: str | None) -> None:
-    """Check, before long work, that files can be written; None is skipped.
-
-    Raises:
-        OSError: A file cannot be written, or its folder is missing.
-    """
+    """Check, before long work, that files can be written; None is skipped."""
     for name in filter(None, names):
         path = Path(name)
         if path.is_dir():
@@ -62,9 +54,6 @@ def check_folder(name: str | None, mode: int = os.R_OK | os.X_OK, is_made: bool 
         name: The folder.
         mode: The wanted access, as for `os.access`.
         is_made: Whether the command makes a missing folder.
-
-    Raises:
-        OSError: The folder is missing or cannot be used.
     """
     if name is None:
         return
@@ -84,11 +73,7 @@ def _refusal(code: int, name: str) -> OSError:
 
 
 def write_text(name: str, text: str) -> None:
-    """Write a file; characters that UTF-8 does not have are escaped.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Write a file; characters that UTF-8 does not have are escaped."""
     with naming(name):
         Path(name).write_text(text, encoding="utf-8", errors="backslashreplace")
 
@@ -118,12 +103,7 @@ def told(path: str, error: Exception) -> str:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Add the name of a file to errors that do not have it, for example on a full disk.
-
-    Raises:
-        InvalidModelError: The error with the name.
-        OSError: The error with the name.
-    """
+    """Add the name of a file to errors that do not have it, for example on a full disk."""
     try:
         yield
     except InvalidModelError as error:

@@ -33,12 +33,7 @@ STYLE = (
 
 
 def write(path: str, title: str, layers: Sequence[Layer]) -> None:
-    """Draw a model into an SVG file, or into a page if the name says so.
-
-    Raises:
-        OSError: The file cannot be written.
-        UnavailableError: The model has too many layers.
-    """
+    """Draw a model into an SVG file, or into a page if the name says so."""
     drawing = draw(title, layers)
     if not path.lower().endswith(".svg"):
         drawing = (
@@ -54,9 +49,6 @@ def draw(title: str, layers: Sequence[Layer]) -> str:
 
     Returns:
         The text of an SVG file.
-
-    Raises:
-        UnavailableError: There are too many layers.
     """
     if len(layers) > MOST_LAYERS:
         raise UnavailableError(f"expected at most {MOST_LAYERS} layers to draw, got {len(layers)}")

@@ -50,9 +50,6 @@ def refuse_given(
         names: The options, without ``--``.
         wanted: What the options are for.
         got: What was given instead.
-
-    Raises:
-        ValueError: One was given.
     """
     for name in names:
         option: argparse.Action = arguments.options[f"--{name}"]
@@ -135,11 +132,7 @@ def logs_shown() -> Iterator[None]:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn exceptions for wrong arguments into errors of the command.
-
-    Raises:
-        RknnError: With the text of the exception.
-    """
+    """Turn exceptions for wrong arguments into errors of the command."""
     try:
         yield
     except RknnError:  # some are also a ValueError

@@ -52,12 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Print the prediction.
-
-    Raises:
-        OSError: The file cannot be read.
-        RknnError: The file is no model, or one that cannot be predicted.
-    """
+    """Print the prediction."""
     layers, info = _read(arguments.model)
     batch = 1 if info is None else info.batch
     socs = [arguments.soc] if arguments.soc else PREDICTED_SOCS

@@ -47,12 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Run, and write the bundle.
-
-    Raises:
-        OSError: A file cannot be read or written.
-        RknnError: The model does not run, or a sample does not fit it.
-    """
+    """Run, and write the bundle."""
     from rknn_runtime.sim import record  # here: other commands do not need it
 
     check_readable(arguments.model, *arguments.samples)

@@ -67,13 +67,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Serve until the source ends, or until Ctrl-C or a signal.
-
-    Raises:
-        OSError: The source cannot be opened or breaks off, or the address is not available.
-        RknnError: The model cannot be loaded, an argument makes no sense, or many frames in a
-            row failed.
-    """
+    """Serve until the source ends, or until Ctrl-C or a signal."""
     try:
         with refusals():
             _serve(arguments)
@@ -162,11 +156,7 @@ class _Failures:
         return self._count + (0 if self.source is None else self.source.damaged)
 
     def add(self, error: Exception) -> None:
-        """Count one.
-
-        Raises:
-            RknnError: There were too many in a row.
-        """
+        """Count one."""
         from rknn_runtime.cli.sources import MOST_FAILURES
 
         self._count, self._in_row, self.last = self._count + 1, self._in_row + 1, line_of(error)

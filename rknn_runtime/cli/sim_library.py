@@ -33,11 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Write it, and say where.
-
-    Raises:
-        OSError: It cannot be written.
-    """
+    """Write it, and say where."""
     from rknn_runtime.sim.install import install_library  # here, as `info` does without
 
     check_folder(arguments.folder, os.W_OK | os.X_OK)

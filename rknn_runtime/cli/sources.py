@@ -67,12 +67,7 @@ class Names:
 
 
 def expanded(sources: list[str]) -> list[str]:
-    """Replace patterns and folders by their files, in order.
-
-    Raises:
-        FileNotFoundError: A source does not exist.
-        ValueError: A folder has no images.
-    """
+    """Replace patterns and folders by their files, in order."""
     names = []
     for source in sources:
         path = Path(source)

@@ -41,9 +41,6 @@ def run(arguments: Namespace) -> int:
 
     Returns:
         0 if all answers are as assumed, else 1.
-
-    Raises:
-        RknnError: There are no questions for this SoC.
     """
     from rknn_runtime.npu.library import open_library
     from rknn_runtime.tools.verify import about, ask, page, questions_for, run_model

@@ -139,12 +139,6 @@ def analyse(
 
     Returns:
         The analysis.
-
-    Raises:
-        InvalidModelError: The model or the analysis of the toolkit cannot be read.
-        OSError: A file cannot be read.
-        RknnError: The toolkit cannot be installed, or failed; the message has its reason.
-        ValueError: The network does not take one image, or an argument is unknown.
     """
     soc = soc_named(target).name
     source = Path(model)
@@ -184,12 +178,7 @@ def analyse(
 
 
 def read_analysis(path: str | os.PathLike[str]) -> Analysis:
-    """Read the ``error_analysis.txt`` of ``RKNN.accuracy_analysis``.
-
-    Raises:
-        InvalidModelError: The file has another form.
-        OSError: The file cannot be read.
-    """
+    """Read the ``error_analysis.txt`` of ``RKNN.accuracy_analysis``."""
     try:
         return parse_analysis(read_file(path, MAX_BYTES).decode("utf-8"))
     except ValueError as error:
@@ -197,12 +186,7 @@ def read_analysis(path: str | os.PathLike[str]) -> Analysis:
 
 
 def parse_analysis(text: str) -> Analysis:
-    """Parse the text of an ``error_analysis.txt``.
-
-    Raises:
-        TypeError: `text` is no str.
-        ValueError: The text has no such table.
-    """
+    """Parse the text of an ``error_analysis.txt``."""
     if not isinstance(text, str):
         raise TypeError(f"text: expected a str, got {type(text).__name__}")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]

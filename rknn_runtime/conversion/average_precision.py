@@ -53,10 +53,6 @@ def average_precision(found: Iterable[Detections], truth: Iterable[Detections]) 
 
     Returns:
         The precision.
-
-    Raises:
-        TypeError: An element is no `Detections`.
-        ValueError: `found` and `truth` have different lengths.
     """
     images: tuple[list[Detections], list[Detections]] = [], []
     # In pairs, and checked one at a time, since one of them may never end.

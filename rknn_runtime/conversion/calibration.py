@@ -26,11 +26,6 @@ def images_in(
         limit: The most files to take, spread evenly since folders are often sorted by class.
             None: all.
         recursive: Whether to include subfolders.
-
-    Raises:
-        OSError: The folder cannot be read.
-        TypeError: `folder` is no path, or `limit` is no integer.
-        ValueError: The folder has no images, or `limit` is below 1.
     """
     if limit is not None:
         limit = as_int(limit, "limit", 1, 2**31 - 1)
@@ -52,10 +47,6 @@ def framed(path: Path, size: tuple[int, int], color: str) -> Array:
 
     Returns:
         ``(1, height, width, C) uint8``.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: An ``.npy`` file has another shape or type.
     """
     channels = 1 if color == "GRAY" else 3
     if path.suffix.lower() != ".npy":

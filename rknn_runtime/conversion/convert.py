@@ -170,12 +170,7 @@ def convert(
 
 
 def _loader(source: Path) -> str:
-    """Return the toolkit's call for a file.
-
-    Raises:
-        FileNotFoundError: The file does not exist.
-        ValueError: The toolkit reads no such file.
-    """
+    """Return the toolkit's call for a file."""
     if source.suffix.lower() not in LOADERS:
         raise ValueError(
             f"model: expected a file of {', '.join(LOADERS)}, got {str(source)!r}; export a "

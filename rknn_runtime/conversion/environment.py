@@ -70,11 +70,6 @@ def toolkit_python(
         python: The Python to make the environment with. None: the result of `find_python`.
         with_torch: Also install PyTorch, which only TorchScript needs.
         progress: Called with a line about each step.
-
-    Raises:
-        OSError: The folder cannot be written.
-        ToolkitEnvironmentError: No Python fits, or the installation failed.
-        ValueError: The version is unknown.
     """
     if version not in VERSIONS:
         raise ValueError(f"toolkit: expected {' or '.join(VERSIONS)}, got {version!r}")
@@ -91,11 +86,7 @@ def toolkit_python(
 
 
 def find_python() -> str:
-    """Find a Python that rknn-toolkit2 has wheels for: this one, or one on the ``PATH``.
-
-    Raises:
-        ToolkitEnvironmentError: No Python fits; says how to get one.
-    """
+    """Find a Python that rknn-toolkit2 has wheels for: this one, or one on the ``PATH``."""
     machine = platform.machine()
     if sys.platform != "linux" or machine not in _MACHINES or sys.maxsize < 2**32:
         raise ToolkitEnvironmentError(
@@ -128,9 +119,6 @@ def watch(
 
     Returns:
         The exit status.
-
-    Raises:
-        OSError: The program cannot be started.
     """
     with subprocess.Popen(
         words,

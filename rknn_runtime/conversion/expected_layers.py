@@ -44,12 +44,6 @@ def expected_layers(
     Args:
         model: An ONNX file.
         keep_graph: Do not cut the graph.
-
-    Raises:
-        InvalidModelError: The file is no ONNX file.
-        OSError: The file cannot be read.
-        ImportError: The package onnx is not installed.
-        ValueError: The shapes are open.
     """
     path = Path(model)
     onnx = plan_of(path, {}, keep_graph, "auto", None, "RGB").onnx

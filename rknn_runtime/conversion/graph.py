@@ -25,11 +25,7 @@ _MOST_CONSTANT_NODES = 64
 
 
 def import_onnx() -> Any:
-    """Import the package onnx.
-
-    Raises:
-        ImportError: The package is not installed.
-    """
+    """Import the package onnx."""
     try:
         import onnx
         import onnx.numpy_helper
@@ -54,10 +50,6 @@ class OnnxGraph:
         inputs: Names and shapes of the inputs that are not constants; open sizes are None.
         outputs: Names of the outputs.
         metadata: The metadata of the exporter.
-
-    Raises:
-        InvalidModelError: The file is no ONNX file, or contradicts itself.
-        ImportError: The package onnx is not installed.
     """
 
     def __init__(
@@ -101,11 +93,6 @@ class OnnxGraph:
             path: The path of the file.
             inputs: Names of inputs with given shapes.
             sizes: The shapes.
-
-        Raises:
-            InvalidModelError: The file is no ONNX file.
-            OSError: The file cannot be read.
-            ImportError: The package onnx is not installed.
         """
         data = bytes(read_file(path, _MAX_BYTES))
         return cls(data, str(path), dict(zip(inputs or (), sizes or ())))
@@ -217,9 +204,6 @@ class OnnxGraph:
 
         Returns:
             Names of the new outputs.
-
-        Raises:
-            ValueError: The weights are not constants.
         """
         node, to_tensor = self.producer(tensor), self._onnx.numpy_helper.from_array
         constants = [self.constant(name) for name in node.input[1:]]

@@ -54,9 +54,6 @@ def head_of(
         num_classes: The number of classes, if known.
         task: The task as Ultralytics names it, if known.
         whole: The tail before its convolutions were split, if they were.
-
-    Raises:
-        ValueError: No head of `Detector` has these outputs; the message lists them.
     """
     attrs = [_attr(graph, name, index) for index, name in enumerate(tail.outputs)]
     reading = _reading(attrs, size, head, num_classes, _ENDINGS.get(task or "", ""))

@@ -64,11 +64,7 @@ _NEEDED = {
 
 
 def check_names(call: str, given: Mapping[str, Any], version: str) -> None:
-    """Check the names of parameters.
-
-    Raises:
-        ValueError: The call has no parameter of this name, or one is missing.
-    """
+    """Check the names of parameters."""
     group = "load" if call.startswith("load_") else call
     known = PARAMETERS[call]
     if call == "config" and version != "2.3.2":
@@ -87,12 +83,7 @@ def check_names(call: str, given: Mapping[str, Any], version: str) -> None:
 
 
 def check_torchscript(path: Path) -> None:
-    """Refuse bare weights instead of a network in TorchScript.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: The file has no code; says how to export it.
-    """
+    """Refuse bare weights instead of a network in TorchScript."""
     try:
         with zipfile.ZipFile(path) as archive:
             if any("/code/" in name for name in archive.namelist()):
@@ -106,12 +97,7 @@ def check_torchscript(path: Path) -> None:
 
 
 def soc_named(target: object) -> Soc:
-    """Return the SoC to convert for.
-
-    Raises:
-        TypeError: The name is no str.
-        ValueError: The SoC is unknown.
-    """
+    """Return the SoC to convert for."""
     if not isinstance(target, str):
         raise TypeError(f"target: expected the name of a SoC, got {type(target).__name__}")
     if target.lower() not in SOCS:
@@ -132,9 +118,6 @@ def check_possible(
 
     Returns:
         Warnings about operators that may fail.
-
-    Raises:
-        ValueError: The conversion cannot work; says why, and what to do.
     """
     if not soc.mini:
         return []

@@ -52,13 +52,7 @@ def plan_of(
     labels: Labels | str | os.PathLike[str] | None,
     color: str,
 ) -> Plan:
-    """Read a network and plan its conversion.
-
-    Raises:
-        InvalidModelError: The file is no network.
-        OSError: A file cannot be read.
-        ValueError: The shapes are open, or `head` or `labels` do not fit.
-    """
+    """Read a network and plan its conversion."""
     named = _labels(labels)
     if model.suffix.lower() != ".onnx":
         return _handed_through(load, named, color)
@@ -97,9 +91,6 @@ def _cut(
 
     Returns:
         The tensors to cut at, none if the graph already ends there; the head; notes.
-
-    Raises:
-        ValueError: The graph has no known head, or not the named one; says why.
     """
     kind: dict[str, Any] = {"head": head, "num_classes": num_classes, "task": task}
     size, _ = _image(graph.inputs)

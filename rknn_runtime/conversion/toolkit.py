@@ -51,10 +51,6 @@ def run_job(
             (``inputs``, a list of ``.npy`` paths for each run, and ``folder`` for the outputs),
             ``accuracy_analysis`` (arguments).
         progress: Called with each step.
-
-    Raises:
-        OSError: The program cannot be started.
-        ToolkitError: A step failed.
     """
 
     def say(step: str) -> None:

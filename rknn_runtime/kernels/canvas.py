@@ -21,10 +21,6 @@ class Canvas:
     Args:
         pixels: ``(H, W, 3) uint8``, writable, its pixels side by side within a row.
         name: The caller's name of it, for messages.
-
-    Raises:
-        TypeError: `pixels` is not an array of uint8.
-        ValueError: It has another shape or no pixel, is read-only, or its pixels are apart.
     """
 
     __slots__ = ("_native", "height", "pixels", "width")

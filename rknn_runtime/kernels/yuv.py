@@ -49,10 +49,6 @@ class YuvFrame:
 
     Attributes:
         size: Height and width in pixels.
-
-    Raises:
-        TypeError: `image` is not made of arrays of uint8, or `full_range` is no bool.
-        ValueError: Other shapes or strides, or an unknown `color` or `matrix`.
     """
 
     __slots__ = ("_arrays", "_native", "size")
@@ -99,12 +95,6 @@ class YuvFrame:
 
         Returns:
             `out`, or a new array.
-
-        Raises:
-            MemoryError: No room for the temporary rows.
-            TypeError: `out` is not an array of uint8, or a side no integer.
-            ValueError: A side out of range, an unknown `out_color`, or `out` has another shape,
-                cannot be written in place, or overlaps the frame.
         """
         if out_color not in _CHANNELS:
             raise ValueError(f'out_color: expected "RGB", "BGR" or "GRAY", got {out_color!r}')

@@ -393,12 +393,7 @@ class BoundTensors:
         return True
 
     def check_ready(self) -> None:
-        """Check that the model is open and nothing is missing, inside ``with context.lock``.
-
-        Raises:
-            ClosedError: The model is closed.
-            RuntimeError: A memory is not bound, or as in `Context.check_chosen`.
-        """
+        """Check that the model is open and nothing is missing, inside ``with context.lock``."""
         self.context.check_chosen()
         if not self.is_current:
             for binding in (*self.inputs, *self.outputs):

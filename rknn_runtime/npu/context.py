@@ -228,10 +228,6 @@ class Context:
             model: The model's bytes, any contiguous buffer; None duplicates the parent.
             flags: Of ``rknn_init``.
             extend: ``rknn_init_extend *`` or NULL; not NULL with a parent.
-
-        Raises:
-            ClosedError: The parent is closed.
-            RknnStatusError: The runtime refused.
         """
         parent, self._parent = self._parent, None
         if parent is None:
@@ -254,11 +250,7 @@ class Context:
         self.check_status(status, call)
 
     def initialise_matmul(self, info: Any, shapes: Any, attrs: Any) -> None:
-        """Create a product of matrices; ``attrs`` is filled in.
-
-        Raises:
-            RknnStatusError: The runtime refused.
-        """
+        """Create a product of matrices; ``attrs`` is filled in."""
         count = len(shapes)
         status = lib.rkr_session_init_matmul(self._session, info, count, shapes, attrs)
         name = "rknn_matmul_create" + ("_dynamic_shape" if count > 1 else "")
@@ -288,12 +280,7 @@ class Context:
 
     @property
     def lock(self) -> AbstractContextManager[object]:
-        """The lock that every use holds.
-
-        Raises:
-            ForkError: The context belongs to the parent process.
-            RuntimeError: This thread holds it already; see `ExclusiveLock.held`.
-        """
+        """The lock that every use holds."""
         owned = self._owned
         if owned.generation != fork_generation():  # `is_foreign`, inline for every frame
             raise ForkError(
@@ -303,11 +290,7 @@ class Context:
         return owned.lock.held()
 
     def opened(self) -> int:
-        """Return the ``rknn_context``, inside ``with context.lock``.
-
-        Raises:
-            ClosedError: It was released.
-        """
+        """Return the ``rknn_context``, inside ``with context.lock``."""
         self.check_open()
         context: int = self._session.context
         return context
@@ -322,12 +305,7 @@ class Context:
             self._owned.destroy_orphans()
 
     def check_chosen(self) -> None:
-        """Check that it is open and its shapes are settled, inside ``with context.lock``.
-
-        Raises:
-            ClosedError: It was released.
-            RuntimeError: Shapes are being chosen, or could not be.
-        """
+        """Check that it is open and its shapes are settled, inside ``with context.lock``."""
         self.check_open()
         if self.paused:
             raise RuntimeError(f"the {self.what} cannot run: {self.paused}")
@@ -458,10 +436,6 @@ class Context:
         """Release the memories, then the context; in a forked child, only forget them.
 
         The caller is inside ``with context.lock``, or alone with it.
-
-        Raises:
-            BufferError: An array that views a memory is alive; nothing was released.
-            RknnStatusError: The runtime refused; everything else was released.
         """
         if not self.is_foreign:
             self.refuse_views()

@@ -39,11 +39,7 @@ def trouble() -> str:
 
 
 def check_heap(runtime: Runtime | None) -> None:
-    """Check for the heap that librknnrt 2.3.2 needs with ``/dev/rknpu``: it crashes without it.
-
-    Raises:
-        DeviceUnavailableError: ``rknn_init`` would end the process.
-    """
+    """Check for the heap that librknnrt 2.3.2 needs with ``/dev/rknpu``: it crashes without it."""
     if runtime is None or runtime.name != FULL_RUNTIME or runtime.version <= LAST_WITHOUT_HEAP:
         return
     if not _may_use(RKNPU) or os.access(HEAP, os.R_OK):

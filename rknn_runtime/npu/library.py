@@ -257,11 +257,7 @@ def _remember(candidate: str, handle: Any) -> Library:
 
 
 def c_name(name: str) -> bytes:
-    """Return a function's name as C takes it.
-
-    Raises:
-        ValueError: It contains a null character, where C would end it.
-    """
+    """Return a function's name as C takes it."""
     if not isinstance(name, str):
         raise TypeError(f"function: expected a str, got {type(name).__name__}")
     if "\0" in name:

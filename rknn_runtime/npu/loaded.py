@@ -379,12 +379,7 @@ class LoadedModel:
         raise NotImplementedError
 
     def _check_ready(self) -> None:
-        """Check that the model is open and could run, inside ``with context.lock``.
-
-        Raises:
-            ClosedError: The model is closed.
-            RuntimeError: Shapes are being chosen, or could not be; or memory is missing.
-        """
+        """Check that the model is open and could run, inside ``with context.lock``."""
         self._context.check_chosen()
 
     def _check_count(self, inputs: Sequence[object]) -> None:

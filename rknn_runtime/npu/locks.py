@@ -41,10 +41,6 @@ class ExclusiveLock:
         call, it would wait for ever. The lock's own ``with`` is C, so that a `KeyboardInterrupt`
         cannot come between taking the lock and the block, except for a gap of nanoseconds in
         Python 3.9 and 3.14.
-
-        Raises:
-            RuntimeError: This thread is in such a block already. Or the interpreter has ended
-                while another thread is in one, which will never continue.
         """
         lock = self._lock
         if is_finalizing() and not self._is_free():

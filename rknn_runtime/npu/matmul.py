@@ -53,11 +53,7 @@ class Matrix:
     """
 
     def __init__(self, info: Any, shape: tuple[int, int], dtype: TensorType, kind: MatrixLayout):
-        """Read the runtime's description, and check it.
-
-        Raises:
-            RknnError: The runtime says something else.
-        """
+        """Read the runtime's description, and check it."""
         self.name = str(ffi.string(info.name).decode("utf-8", "backslashreplace"))
         self.shape, self.dtype = shape, dtype
         n_dims = min(int(info.n_dims), len(info.dims))
@@ -85,11 +81,7 @@ class Matrix:
         return len(stored) == 3 and stored[1] == rows and stored[0] * stored[2] == columns
 
     def checked(self, array: object) -> Array:
-        """Check values to store.
-
-        Raises:
-            ValueError: Of another shape.
-        """
+        """Check values to store."""
         values = plain(array, self.name)
         if values.dtype != self._values:
             raise TypeError(
@@ -101,11 +93,7 @@ class Matrix:
         return np.ascontiguousarray(values)
 
     def packed(self, array: object) -> Array:
-        """Return values as they lie in memory, as bytes in one dimension.
-
-        Raises:
-            ValueError: Of another shape, or beyond what an int4 holds.
-        """
+        """Return values as they lie in memory, as bytes in one dimension."""
         values = self._arranged(self.checked(array))
         if self.dtype is TensorType.INT4:
             values = matrices.pack_int4(values.reshape(-1))

@@ -147,10 +147,6 @@ def suit(
 
     Returns:
         Rows of a segment of B in its native layout; None: all.
-
-    Raises:
-        UnavailableError: The runtime multiplies no matrices, or the SoC not these.
-        ValueError: Sizes that do not suit the NPU.
     """
     shapes = () if len(sizes_of_m) == 1 else ("create_dynamic_shape", "set_dynamic_shape")
     for name in (*_FUNCTIONS, *(shapes or ("create",))):
@@ -181,12 +177,7 @@ def suit(
 
 
 def check(soc: str, k: int, n: int, kind: MatmulKind) -> None:
-    """Refuse what librknnrt 2.3.2 refuses on a SoC, or ends the process for.
-
-    Raises:
-        UnavailableError: The SoC multiplies no such matrices.
-        ValueError: K or N does not suit it.
-    """
+    """Refuse what librknnrt 2.3.2 refuses on a SoC, or ends the process for."""
     rules, dtype = SOCS[soc], kind.dtype
     if not rules.types:
         raise UnavailableError(f"librknnrt 2.3.2 multiplies no matrices on {soc}")

@@ -128,9 +128,6 @@ def parse_performance(text: str) -> Performance:
 
     Returns:
         The layers, none where there is no such table.
-
-    Raises:
-        RknnError: A row that cannot be read.
     """
     if not isinstance(text, str):
         raise TypeError(f"text: expected a str, got {type(text).__name__}")

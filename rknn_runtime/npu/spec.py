@@ -125,9 +125,6 @@ def per_tensor(
         attrs: The inputs or outputs.
         kind: Class of the specs.
         name: The caller's name of it, ``"inputs"`` or ``"outputs"``.
-
-    Raises:
-        ValueError: As many as there are no tensors, or a name or position that none has.
     """
     specs: list[_S | None] = [None] * len(attrs)
     if given is None:
@@ -158,12 +155,7 @@ def per_tensor(
 
 
 def position(attrs: Sequence[TensorAttr], key: Key, what: str) -> int:
-    """Find a tensor by position or name.
-
-    Raises:
-        IndexError: No such position.
-        ValueError: No such name.
-    """
+    """Find a tensor by position or name."""
     if isinstance(key, str):
         for i, attr in enumerate(attrs):
             if attr.name == key:

@@ -159,11 +159,7 @@ def record(
 def _raw_record(
     variant: ShapeVariant, preprocessing: Sequence[Preprocessing | None], record: Record
 ) -> RawRecord:
-    """Quantize a record's arrays as the NPU would.
-
-    Raises:
-        ValueError: A wrong number of arrays, or one of another shape or dtype.
-    """
+    """Quantize a record's arrays as the NPU would."""
     if len(record.outputs) != len(variant.outputs):
         raise ValueError(
             f"record: expected {len(variant.outputs)} outputs, got {len(record.outputs)}"

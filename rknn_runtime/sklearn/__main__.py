@@ -69,13 +69,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _unpickled(path: Path) -> Any:
-    """Read an estimator.
-
-    Raises:
-        ImportError: A module that it needs is missing.
-        OSError: The file cannot be read.
-        ValueError: It is no pickle of an estimator.
-    """
+    """Read an estimator."""
     with path.open("rb") as file:
         try:
             return pickle.load(file)

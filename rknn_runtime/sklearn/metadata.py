@@ -75,9 +75,6 @@ def metadata_of(text: str, where: str, n_features: int, n_outputs: int) -> Metad
 
     Returns:
         The metadata; None if the text is something else.
-
-    Raises:
-        InvalidModelError: The text contradicts itself or the network.
     """
     try:
         said = json.loads(text)

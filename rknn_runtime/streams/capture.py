@@ -31,11 +31,6 @@ def opened(name: str) -> Any:
 
     Args:
         name: A path, a camera's number, or an address.
-
-    Raises:
-        ImportError: OpenCV is missing.
-        OSError: It cannot be opened.
-        ValueError: OpenCV cannot take the name.
     """
     try:
         import cv2

@@ -171,11 +171,7 @@ def markdown(rows: Sequence[Sequence[str]], mark: str) -> list[str]:
 
 
 def load(text: str) -> Result:
-    """Read what `Result.to_json` wrote.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """Read what `Result.to_json` wrote."""
     try:
         data = json.loads(text)
         if isinstance(data, list):
@@ -282,12 +278,6 @@ def measure(
         settings: None for 200 frames of one context.
         library: See `Model`.
         progress: Called with the name of a choice, or of its warm-up, and the frames done.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C, before the first frame that counts.
-        RknnError: The model cannot be loaded, or a run failed.
-        TypeError: A setting of another type.
-        ValueError: A setting out of range, or neither `frames` nor `seconds`.
     """
     wanted = _checked(Settings() if settings is None else settings)
     report = (lambda name, done: None) if progress is None else progress
@@ -552,11 +542,7 @@ class Ratio(NamedTuple):
 
 
 def compare(first: Result, second: Result) -> list[Ratio]:
-    """Compare each phase of each choice that both have.
-
-    Raises:
-        ValueError: They have no choice in common, or only one is of a simulated NPU.
-    """
+    """Compare each phase of each choice that both have."""
     if bool(first.about.get("simulated")) != bool(second.about.get("simulated")):
         raise ValueError("expected two boards or two simulations, got one of each")
     others = {timing.name: timing for timing in second.timings}
@@ -666,11 +652,7 @@ def _svg(title: str, content: str) -> str:
 
 
 def import_figure() -> Any:
-    """Import what `plot` draws with.
-
-    Raises:
-        ImportError: matplotlib is missing.
-    """
+    """Import what `plot` draws with."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -679,13 +661,7 @@ def import_figure() -> Any:
 
 
 def plot(result: Result, path: str | os.PathLike[str]) -> None:
-    """Draw a histogram and a timeline of each choice into an image.
-
-    Raises:
-        ImportError: matplotlib is missing.
-        OSError: The file cannot be written.
-        ValueError: matplotlib knows no such kind of file.
-    """
+    """Draw a histogram and a timeline of each choice into an image."""
     rows: Sequence[Timing] = result.timings
     figure = import_figure()(figsize=(12, 3 * len(rows)), layout="constrained")
     axes = figure.subplots(len(rows), 2, squeeze=False)

@@ -78,10 +78,6 @@ class LiveView:
         labels: Names of the classes, or None.
         quality: JPEG quality, 1 to 95.
         draw: Draw the objects into the image instead of leaving it to the page.
-
-    Raises:
-        TypeError: An argument has another type.
-        ValueError: The quality is out of range.
     """
 
     def __init__(self, labels: Labels | None = None, *, quality: int = 80, draw: bool = False):
@@ -107,11 +103,6 @@ class LiveView:
             place: More entries for the JSON, such as ``source`` and ``frame``.
             jpeg: The image as a camera encoded it, which viewers get unchanged. If it is empty,
                 or with `draw`, the image is encoded here when somebody is viewing.
-
-        Raises:
-            IndexError: A class has no label.
-            TypeError: An argument has another type, or JSON does not know a type in `place`.
-            ValueError: The image has another shape, or more pixels than JPEG allows.
         """
         if not isinstance(image, np.ndarray) or image.dtype != np.uint8:
             got = getattr(image, "dtype", type(image).__name__)
@@ -238,12 +229,6 @@ class Server:
 
     Attributes:
         port: The port that it listens at.
-
-    Raises:
-        OSError: The address is not available.
-        TypeError: An argument has another type.
-        ValueError: Others reach the address and there is no token, the token is not text in
-            UTF-8, or a number is out of range.
     """
 
     def __init__(

@@ -89,10 +89,6 @@ def pattern(shape: Sequence[int], largest: Sequence[int]) -> Array:
 
     Returns:
         ``shape`` uint8. In the left half channel 1 is equal to channel 0.
-
-    Raises:
-        TypeError: A number is no integer.
-        ValueError: A number out of range, or too many or too few of them.
     """
     sizes = tuple(as_int(size, "shape", 1, MAX_SIZE) for size in shape)
     if len(sizes) != 3:
@@ -125,11 +121,6 @@ def questions_for(npu: str, archive: str | os.PathLike[str] | None = None) -> li
         npu: ``"rk3588"``, ``"rv1106"``, ``"rk3566"``, ``"rk3562"`` or ``"rk3576"``, as the
             folders in the archive are called.
         archive: None for the one that came with the package.
-
-    Raises:
-        OSError: The archive cannot be read.
-        RknnError: The archive has no questions.
-        UnavailableError: This Python was built without lzma.
     """
     members = _members(ARCHIVE if archive is None else archive)
     if INDEX not in members:
@@ -218,9 +209,6 @@ def run_model(
 
     Returns:
         The outputs as they are stored, int8 or float16, in logical shape and order.
-
-    Raises:
-        RknnError: It does not load, or does not run.
     """
     with Model(model, library=library) as loaded:
         outputs = loaded(image)

@@ -497,12 +497,7 @@ class Detections:
 
 
 def size_of_image(image_size: Any) -> tuple[int, int]:
-    """Return the height and width of an image, checked.
-
-    Raises:
-        TypeError: `image_size` is not a pair of integers.
-        ValueError: A side is below 1 or above 2**20.
-    """
+    """Return the height and width of an image, checked."""
     if not isinstance(image_size, (tuple, list)) or len(image_size) != 2:
         raise TypeError(f"image_size: expected a pair of integers, got {image_size!r}")
     height, width = (as_int(side, "image_size", 1, _MAX_SIDE) for side in image_size)

@@ -34,14 +34,7 @@ class ExportFolder(NamedTuple):
 
 
 def read_export_folder(folder: str | os.PathLike[str]) -> ExportFolder:
-    """Read the folder.
-
-    Raises:
-        ImportError: PyYAML is not installed.
-        OSError: The folder or its ``metadata.yaml`` cannot be read.
-        ValueError: The folder has no ``.rknn`` file or several, or the metadata is not
-            Ultralytics'.
-    """
+    """Read the folder."""
     path = Path(folder)
     models = sorted(path.glob("*.rknn"))
     if len(models) != 1:

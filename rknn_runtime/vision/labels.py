@@ -35,12 +35,7 @@ _MAX_BYTES = 1 << 20
 
 
 def names_of(labels: Labels, class_ids: Sequence[int]) -> list[str]:
-    """Return the names of classes.
-
-    Raises:
-        IndexError: A class has no name.
-        TypeError: `labels` is neither a sequence nor a mapping, or a name is not a str.
-    """
+    """Return the names of classes."""
     is_mapping = isinstance(labels, Mapping)
     # A str is a sequence of str too, but never meant as one.
     if isinstance(labels, (str, bytes)) or not (
@@ -76,11 +71,6 @@ def read_labels(source: str | os.PathLike[str]) -> Labels:
 
     Returns:
         A list, or a dict if the file numbers the names.
-
-    Raises:
-        ImportError: PyYAML is needed and not installed.
-        OSError: The file cannot be read.
-        ValueError: The file has another format, or no names.
     """
     if source == "coco":
         return list(COCO_NAMES)
@@ -112,13 +102,7 @@ def read_labels(source: str | os.PathLike[str]) -> Labels:
 
 
 def read_yaml(name: str) -> dict[Any, Any]:
-    """Read the top-level keys of a YAML file; scalars stay text: "no" is a name, not False.
-
-    Raises:
-        ImportError: PyYAML is not installed.
-        OSError: The file cannot be read.
-        ValueError: The file is not YAML, or has no keys.
-    """
+    """Read the top-level keys of a YAML file; scalars stay text: "no" is a name, not False."""
     try:
         import yaml
     except ImportError as error:
@@ -139,9 +123,6 @@ def names_in(value: object, file: str, place: str) -> Labels:
         value: A list of names, or a dict from class numbers to names.
         file: For messages.
         place: Where in the file the names are, for messages.
-
-    Raises:
-        ValueError: `value` is neither, or empty.
     """
     names = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):

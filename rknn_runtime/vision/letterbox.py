@@ -57,12 +57,7 @@ class LetterboxTransform:
     offset: tuple[int, int]
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            TypeError: A field is not a pair of integers.
-            ValueError: A size is below 1 or above 2**31 - 1, or the offset below 0 or above that.
-        """
+        """Check the numbers."""
         for field in fields(self):
             pair, lowest = getattr(self, field.name), 0 if field.name == "offset" else 1
             if not isinstance(pair, tuple) or len(pair) != 2:
@@ -81,10 +76,6 @@ class LetterboxTransform:
         Args:
             boxes: Float32 or float64, pixels of the letterbox.
             clip: Cut off the parts outside the image.
-
-        Raises:
-            TypeError: `boxes` is not an array of float32 or float64.
-            ValueError: Its last dimension is not 4.
         """
         _check_floats(boxes, "boxes", 4, 4)
         return self.points_to_image(boxes.reshape(-1, 2), clip=clip).reshape(boxes.shape)
@@ -101,10 +92,6 @@ class LetterboxTransform:
             points: ``(..., 2 or more)`` float32 or float64: x and y in pixels of the letterbox;
                 further columns, such as a keypoint's confidence, are kept.
             clip: Move points outside the image onto its edge.
-
-        Raises:
-            TypeError: `points` is not an array of float32 or float64.
-            ValueError: Its last dimension is less than 2.
         """
         xy, offset, image_size, resized_size = self._axes(points)
         xy -= offset
@@ -137,9 +124,6 @@ class LetterboxTransform:
         Args:
             detections: Objects in pixels of the letterbox.
             clip: Cut off the parts of upright boxes outside the image.
-
-        Raises:
-            ValueError: They have masks, whose pixels do not map one to one.
         """
         if detections.mask is not None:
             raise ValueError("masks are made in the image's own size, they are not mapped")

@@ -28,10 +28,6 @@ def from_yolo(
 
     Returns:
         The objects in pixels.
-
-    Raises:
-        TypeError: `text` is not a str, or `image_size` not a pair of integers.
-        ValueError: A line has another form, or the task is not known.
     """
     if not isinstance(text, str):
         raise TypeError(f"text: expected a str, got {type(text).__name__}")

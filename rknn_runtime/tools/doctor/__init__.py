@@ -86,10 +86,6 @@ def doctor(
 
     Returns:
         The problems with their repairs, the first cause first, and the healthy topics.
-
-    Raises:
-        OSError: ``model`` or ``log`` cannot be read.
-        TypeError: An argument has another type.
     """
     if surroundings is not None and not isinstance(surroundings, Surroundings):
         raise TypeError(f"surroundings: expected a Surroundings, got {type(surroundings).__name__}")

@@ -363,12 +363,7 @@ def _library(name: str, path: Path) -> LibraryFacts:
 
 
 def model_facts(model: str | os.PathLike[str]) -> ModelFacts:
-    """Describe a model file.
-
-    Raises:
-        OSError: It cannot be read.
-        TypeError: It is not a path.
-    """
+    """Describe a model file."""
     name = os.fspath(model)
     size = Path(model).stat().st_size
     try:
@@ -416,10 +411,6 @@ def log_lines(tree: Tree, live: bool, log: str | os.PathLike[str] | None) -> tup
         tree: Has ``/dev/kmsg`` or ``/var/log``.
         live: The tree is this machine's own.
         log: A file with the output of a program; None for none.
-
-    Raises:
-        OSError: ``log`` cannot be read.
-        ValueError: It is empty, or not a regular file.
     """
     lines: list[str] = []
     if log is not None:
@@ -485,11 +476,7 @@ def gather(
     model: ModelFacts | None = None,
     simulated: bool = False,
 ) -> Facts:
-    """Look at everything.
-
-    Raises:
-        OSError: ``log`` cannot be read.
-    """
+    """Look at everything."""
     from rknn_runtime.tools.board import state
 
     tree = Tree(root)

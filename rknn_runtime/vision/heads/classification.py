@@ -61,9 +61,6 @@ class ClassificationDecoder:
             quantization) to at most 1 are probabilities, others are logits; float outputs are
             probabilities if all are in 0..1 and their sum is 1. False: take them unchanged, even
             outside 0..1.
-
-    Raises:
-        ValueError: The output has another form, or a dtype that cannot be read.
     """
 
     def __init__(self, output: TensorAttr, *, top_k: int = 5, softmax: bool | None = None) -> None:
@@ -95,10 +92,6 @@ class ClassificationDecoder:
 
         Returns:
             The most likely classes, as new arrays.
-
-        Raises:
-            TypeError: The array has another dtype than the output.
-            ValueError: The array has another shape, or is not contiguous.
         """
         with self._lock.held():
             self._bound.bind((raw,))

@@ -78,9 +78,6 @@ def channels_first(attrs: Outputs) -> tuple[TensorAttr, ...]:
     """Return the outputs with logical shapes in NCHW.
 
     A tensor that is described in NHWC, such as ``model.outputs[0].nhwc``, is NHWC in memory, too.
-
-    Raises:
-        TypeError: An element is not a `TensorAttr`.
     """
     for attr in attrs:
         if not isinstance(attr, TensorAttr):
@@ -97,11 +94,7 @@ def channels_first(attrs: Outputs) -> tuple[TensorAttr, ...]:
 
 
 def quantization_of(attr: TensorAttr) -> tuple[int, float]:
-    """Return zero point and scale of an output; (0, 1.0) for a float one.
-
-    Raises:
-        ValueError: No decoder reads the dtype, or it is an integer without quantization.
-    """
+    """Return zero point and scale of an output; (0, 1.0) for a float one."""
     stored = attr.stored
     if stored.dtype in _FLOATS:
         return 0, 1.0
@@ -265,11 +258,7 @@ def beside_boxes(
 
 
 def grids_of(input_size: Size, strides: Sequence[int], n: int, output: TensorAttr) -> list[Size]:
-    """Return height and width of the grids that make up the N predictions of one output.
-
-    Raises:
-        ValueError: The strides do not divide the input, or give another number of cells.
-    """
+    """Return height and width of the grids that make up the N predictions of one output."""
     fits = all(
         stride > 0 and input_size[0] % stride == 0 and input_size[1] % stride == 0
         for stride in strides
