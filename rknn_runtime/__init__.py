@@ -25,7 +25,8 @@ if TYPE_CHECKING:
         sim,
         vision,
     )
-    from rknn_runtime.conversion.convert import Conversion, convert
+    from rknn_runtime.conversion.convert import convert
+    from rknn_runtime.conversion.report import Conversion
     from rknn_runtime.enums import (
         CoreMask,
         InitFlag,
@@ -124,7 +125,8 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
     #: Module -> the names that come from it.
     _HOMES = {
         "enums": ("CoreMask", "InitFlag", "Layout", "MemoryFlag", "QuantType", "TensorType"),
-        "conversion.convert": ("Conversion", "convert"),
+        "conversion.convert": ("convert",),
+        "conversion.report": ("Conversion",),
         "errors": ("RknnError",),
         "npu.general": ("GeneralModel",),
         "npu.library": ("Library", "open_library"),

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from rknn_runtime.conversion.accuracy import AccuracyReport, Analysis
     from rknn_runtime.vision.detections import Detections
 
-__all__ = ["add_arguments", "run"]
-
 #: Options that not all forms of the command have.
 _OF_TOOLKIT = (
     "for", "calibrate", "judge", "keep-graph", "color", "quantized-algorithm", "device", "toolkit",

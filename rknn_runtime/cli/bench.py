@@ -47,8 +47,6 @@ from rknn_runtime.errors import RknnError
 if TYPE_CHECKING:
     from rknn_runtime.tools.bench import Result
 
-__all__ = ["add_arguments", "run"]
-
 #: Limit for a file with a measurement.
 _MOST_JSON_BYTES = 1 << 24
 _WARM_UP = 20

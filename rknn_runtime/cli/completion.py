@@ -14,8 +14,6 @@ from argparse import ArgumentParser, Namespace
 
 from rknn_runtime.cli.main import COMMANDS, make_parser
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of the command."""

@@ -27,8 +27,6 @@ from rknn_runtime.cli.files import (
 )
 from rknn_runtime.cli.options import add_switch, add_toolkit, numbers, refusals
 
-__all__ = ["add_arguments", "run"]
-
 #: Parameters of the toolkit that have an option of their own: its call, and the help.
 _TOOLKIT_FLAGS = {
     "quantized_algorithm": ("config", "normal, kl_divergence or mmse"),

@@ -15,11 +15,6 @@ from pathlib import Path
 from rknn_runtime._files import printable
 from rknn_runtime.errors import InvalidModelError
 
-__all__ = [
-    "check_folder", "check_readable", "check_writable", "labels_file", "line_of", "naming", "told",
-    "write_text",
-]  # fmt: skip
-
 
 def check_readable(*names: str | None) -> None:
     """Check that files can be read; None is skipped."""

@@ -14,8 +14,6 @@ from rknn_runtime.cli.tables import count, shape, short_name
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile.layers import Layer
 
-__all__ = ["draw", "write"]
-
 WIDTH, HEIGHT = 190, 50
 #: Space between boxes, distance of ranks, and the width for an arrow that passes a rank.
 GAP, STEP, LANE = 24, 92, 14

@@ -22,8 +22,6 @@ from rknn_runtime.cli.files import check_readable, line_of
 from rknn_runtime.cli.options import logs_shown
 from rknn_runtime.errors import LibraryLoadError, RknnError
 
-__all__ = ["COMMANDS", "declare", "ended_by_signals", "main", "make_parser"]
-
 #: Commands and their line in the program's ``--help``. Each is a module of this name: its
 #: docstring is the help of the command, ``add_arguments(parser)`` declares its arguments, and
 #: ``run(arguments)`` runs it and returns the exit status, or None for 0.

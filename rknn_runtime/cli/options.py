@@ -12,12 +12,6 @@ from typing import TextIO, TypeVar
 
 from rknn_runtime.errors import RknnError
 
-__all__ = [
-    "add_library", "add_switch", "add_toolkit", "counted", "end_progress", "file_ending_in",
-    "is_terminal", "logs_shown", "numbers", "refusals", "show_progress", "shows_progress",
-]  # fmt: skip
-
-
 _Item = TypeVar("_Item")
 
 

@@ -33,8 +33,6 @@ from rknn_runtime.modelfile.prediction import (
 from rknn_runtime.modelfile.reader import read
 from rknn_runtime.modelfile.soc import SOCS
 
-__all__ = ["add_arguments", "run"]
-
 _MADE_OF_ONNX = "as if `convert` had made an int8 model of it"
 
 

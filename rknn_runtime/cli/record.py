@@ -24,8 +24,6 @@ from rknn_runtime.cli.files import check_readable, check_writable, naming, told
 from rknn_runtime.cli.options import add_switch, end_progress, show_progress, shows_progress
 from rknn_runtime.errors import RknnError
 
-__all__ = ["add_arguments", "run"]
-
 _MOST_SAMPLE_BYTES = 1 << 31
 #: Of an .npy file, and of an archive, as .npz files are.
 _BEGINNINGS = (b"\x93NUMPY", b"PK")

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from rknn_runtime.tools.serve import LiveView
     from rknn_runtime.vision.detections import Detections
 
-__all__ = ["add_arguments", "run"]
-
 #: Seconds for which an image file is shown.
 _IMAGE_SECONDS = 1.0
 #: Seconds between two lines about frames that failed.

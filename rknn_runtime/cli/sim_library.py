@@ -17,8 +17,6 @@ from argparse import ArgumentParser, Namespace
 from rknn_runtime.cli.files import check_folder
 from rknn_runtime.cli.options import add_switch
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""

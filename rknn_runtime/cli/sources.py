@@ -14,8 +14,6 @@ from rknn_runtime.streams.pool import Pool
 from rknn_runtime.streams.source import Frame, FrameSource, is_live
 from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
 
-__all__ = ["MOST_FAILURES", "RECONNECT_S", "Item", "Names", "expanded", "results_of"]
-
 #: A camera or stream that broke off may come back for this long.
 RECONNECT_S = 60.0
 #: After this many failures in a row, a live source is given up.

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from rknn_runtime._files import printable
 
-__all__ = ["count", "shape", "short_name", "table"]
-
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Align cells in columns and escape characters that cannot be printed."""

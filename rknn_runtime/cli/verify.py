@@ -21,8 +21,6 @@ from rknn_runtime.modelfile.soc import SOCS, soc_of_this_machine
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["add_arguments", "run"]
-
 #: NPUs with questions; other SoCs with the same NPU get the same ones.
 ASKED = ("rk3588", "rv1106", "rk3566", "rk3562", "rk3576")
 

@@ -21,8 +21,6 @@ from rknn_runtime.conversion.plan import plan_of
 from rknn_runtime.conversion.toolkit import run_job
 from rknn_runtime.errors import InvalidModelError
 
-__all__ = ["Analysis", "AnalysisRow", "LayerError", "analyse", "parse_analysis", "read_analysis"]
-
 MAX_BYTES = 1 << 24
 _ROW = re.compile(r"\[(?P<op>[^\]]+)\] (?P<name>\S+)(?P<cells>.*)")
 _CELL = re.compile(r"(?P<cosine>[-+.\w]+)\s*\|\s*(?P<distance>[-+.\w]+)")

@@ -14,8 +14,6 @@ from rknn_runtime.vision.detections import Detections
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AveragePrecision", "average_precision", "overlaps", "pairs"]
-
 #: A detection counts as right from one of these IoUs on: 0.50, 0.55, ... 0.95.
 THRESHOLDS = np.linspace(0.5, 0.95, 10)
 #: The precision is read at these recalls: 0.00, 0.01, ... 1.00.

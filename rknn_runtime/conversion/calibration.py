@@ -12,8 +12,6 @@ from rknn_runtime._arrays import Array, as_int
 from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
 from rknn_runtime.vision.letterbox import letterbox
 
-__all__ = ["framed", "images_in", "listing", "written"]
-
 
 def images_in(
     folder: str | os.PathLike[str], name: str, limit: int | None = None, *, recursive: bool = True

@@ -26,8 +26,6 @@ from rknn_runtime.conversion.report import Conversion, judged
 from rknn_runtime.conversion.toolkit import run_job
 from rknn_runtime.vision.labels import Labels
 
-__all__ = ["Conversion", "convert"]
-
 
 def convert(
     model: str | os.PathLike[str],

@@ -14,8 +14,6 @@ import numpy as np
 
 from rknn_runtime.conversion.graph import OnnxGraph
 
-__all__ = ["Scale", "Tail", "coefficients_apart", "find_tail"]
-
 #: Operators between the last convolutions and a decoded output.
 _BEHIND = frozenset(
     (

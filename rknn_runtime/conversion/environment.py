@@ -21,15 +21,6 @@ from pathlib import Path
 
 from rknn_runtime.errors import RknnError
 
-__all__ = [
-    "DEFAULT_VERSION",
-    "VERSIONS",
-    "ToolkitEnvironmentError",
-    "find_python",
-    "toolkit_python",
-    "watch",
-]
-
 #: Versions of the toolkit; docs/conversion.md says which networks each builds.
 VERSIONS = ("2.3.2", "2.5.0")
 DEFAULT_VERSION = VERSIONS[0]

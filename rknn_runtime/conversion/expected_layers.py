@@ -14,8 +14,6 @@ from rknn_runtime.conversion.plan import plan_of
 from rknn_runtime.enums import TensorType
 from rknn_runtime.modelfile.layers import Layer, LayerTensor
 
-__all__ = ["expected_layers"]
-
 #: Operators that the toolkit fuses with the convolution before them.
 _FUSED = {
     "BatchNormalization", "Clip", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "PRelu",

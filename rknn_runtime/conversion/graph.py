@@ -14,8 +14,6 @@ from rknn_runtime._files import read_file
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.sim.graph import Graph
 
-__all__ = ["OnnxGraph", "import_onnx"]
-
 #: The limit of protocol buffers.
 _MAX_BYTES = 2**31 - 1
 #: Tensors up to this size may hold sizes, which shape inference needs; larger ones are weights.

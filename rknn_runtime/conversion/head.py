@@ -15,8 +15,6 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.anchors import YOLOV7_ANCHORS
 from rknn_runtime.vision.heads.find import Reading, find_head
 
-__all__ = ["CutHead", "head_at_end", "head_of"]
-
 #: Tasks of Ultralytics, and the endings of the names of their heads.
 _ENDINGS = {"segment": "-seg", "pose": "-pose", "obb": "-obb"}
 #: Heads whose decoders take scores after the sigmoid.

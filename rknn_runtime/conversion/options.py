@@ -11,15 +11,6 @@ from typing import Any
 from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI
 from rknn_runtime.modelfile.soc import SOCS, Soc
 
-__all__ = [
-    "LOADERS",
-    "PARAMETERS",
-    "check_names",
-    "check_possible",
-    "check_torchscript",
-    "soc_named",
-]
-
 #: The toolkit's call for each kind of file.
 LOADERS = {
     ".onnx": "load_onnx",

@@ -15,8 +15,6 @@ from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import CutHead, head_at_end, head_of
 from rknn_runtime.vision.labels import Labels
 
-__all__ = ["MAX_CUSTOM_BYTES", "Plan", "custom_string", "exported_facts", "plan_of"]
-
 #: The toolkit's limit is below 1024 bytes.
 MAX_CUSTOM_BYTES = 1023
 

@@ -31,8 +31,6 @@ from rknn_runtime.sim.inspection import TensorComparison
 from rknn_runtime.vision.detector import Detector
 from rknn_runtime.vision.images import import_pillow
 
-__all__ = ["Conversion", "ConversionReport", "Example", "judged"]
-
 _STYLE = "figure{display:inline-block;margin:.5em;width:46%}img{width:100%}"
 
 #: Images on the page.

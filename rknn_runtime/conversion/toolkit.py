@@ -13,9 +13,6 @@ from rknn_runtime.conversion.environment import watch
 from rknn_runtime.conversion.runner import STEP, do
 from rknn_runtime.errors import RknnError
 
-__all__ = ["ToolkitError", "reason_in", "run_job"]
-
-
 _COMPLAINT = re.compile(r"E (?:[a-z_]+: )?(.*)")
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit): (.*)")
 #: Complaints that give no reason.

@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 
 from rknn_runtime.vision.images import IMAGE_SUFFIXES
 
-__all__ = ["is_image", "path_of", "shown"]
-
 #: ``user:password@``. An unescaped password may hold characters that end it, so everything up to
 #: the last ``@`` is hidden, unless it is a port number.
 _PASSWORD = re.compile(r"(://[^\s/?#@:]*:)(?!\d+/)\S*@")

@@ -11,8 +11,6 @@ from typing import Any
 
 from rknn_runtime.streams.address import shown
 
-__all__ = ["decoded", "go_to", "is_finite", "leave_encoded", "opened", "rate_of", "why_not"]
-
 _NO_OPENCV = "videos and cameras need OpenCV: pip install opencv-python-headless"
 _MOST_CAMERA = 2**31 - 1
 _MJPG = int.from_bytes(b"MJPG", "little")

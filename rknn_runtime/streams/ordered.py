@@ -16,8 +16,6 @@ import numpy as np
 from rknn_runtime.errors import ClosedError, ForkError
 from rknn_runtime.npu.locks import fork_generation
 
-__all__ = ["Results"]
-
 #: How long to wait for a caller's source at the end of the program, seconds.
 _PATIENCE = 1.0
 

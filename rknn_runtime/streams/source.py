@@ -19,8 +19,6 @@ from rknn_runtime.vision.images import IMAGE_SUFFIXES, as_pixels, files_with
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Frame", "FrameSource", "is_live"]
-
 _MOST_CAMERA = 2**31 - 1
 #: First and longest pause between attempts to reopen a live source, seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0

@@ -9,8 +9,6 @@ import numpy as np
 
 from rknn_runtime.enums import CoreMask
 
-__all__ = ["ContextStats", "PhaseStats", "PoolStats", "Times"]
-
 #: How many of the last frames the percentiles are of.
 _KEPT = 1000
 

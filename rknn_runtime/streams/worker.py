@@ -18,8 +18,6 @@ from rknn_runtime.streams.placement import pin_this_thread
 from rknn_runtime.streams.stats import ContextStats, Times
 from rknn_runtime.vision.image_model import ImageModel
 
-__all__ = ["Job", "JobQueue", "Worker", "call_of", "made_of"]
-
 
 class Job(Future[Any]):
     """The future result of one frame.

@@ -30,20 +30,6 @@ from rknn_runtime.tools.board import resident_kb, state
 from rknn_runtime.vision.detector import Detector
 from rknn_runtime.vision.letterbox import LetterboxTransform
 
-__all__ = [
-    "Ratio",
-    "Result",
-    "Settings",
-    "Timing",
-    "compare",
-    "import_figure",
-    "load",
-    "markdown",
-    "measure",
-    "plot",
-    "to_html",
-]
-
 #: Version of the JSON; increases when its form changes.
 FORM = 1
 COLUMNS = ("min", "mean", "p50", "p90", "p99", "max")

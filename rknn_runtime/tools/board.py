@@ -8,8 +8,6 @@ from typing import Any
 
 from rknn_runtime._files import read_kernel_file
 
-__all__ = ["resident_kb", "state"]
-
 
 def state(root: str = "/") -> dict[str, Any]:
     """Return the state, as far as Linux reports it.

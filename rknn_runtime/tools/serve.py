@@ -34,8 +34,6 @@ from rknn_runtime.vision.images import import_pillow
 if TYPE_CHECKING:
     from rknn_runtime.vision.labels import Labels
 
-__all__ = ["LiveView", "Server", "Snapshot", "is_loopback"]
-
 #: Seconds that a client has to send its request, and to take each thing that it is sent.
 PATIENCE_S = 5.0
 #: Other clients than viewers that are answered at the same time.

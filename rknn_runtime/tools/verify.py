@@ -32,18 +32,6 @@ if TYPE_CHECKING:
     #: Runs a model, given by its bytes, on pixels.
     Run = Callable[[bytes, Array], Sequence[Array]]
 
-__all__ = [
-    "Finding",
-    "Question",
-    "about",
-    "ask",
-    "fingerprint",
-    "page",
-    "pattern",
-    "questions_for",
-    "run_model",
-]
-
 ARCHIVE = Path(__file__).with_name("questions.tar.xz")
 INDEX = "questions.json"
 #: Hexadecimal digits of a fingerprint.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from rknn_runtime.vision.labels import Labels
 
-__all__ = ["Classifier"]
-
 
 class Classifier(ImageModel):
     """Classify images: scale, run, softmax, the most likely classes.

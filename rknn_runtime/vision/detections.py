@@ -15,8 +15,6 @@ from rknn_runtime.vision.labels import COCO_IDS, Labels, names_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Detection", "Detections", "size_of_image"]
-
 #: ``category_id`` of each class, by position or by class number; or ``"coco"``.
 Categories = Union[Sequence[int], Mapping[int, int], str]
 

@@ -20,8 +20,6 @@ from rknn_runtime.vision.images import as_pixels, import_pillow
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["draw_objects"]
-
 Color = tuple[int, int, int]
 
 #: 80 colours. Each is as far as possible from all before it in OKLab, so that the first classes

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from rknn_runtime.vision.labels import Labels, names_in, read_yaml
 
-__all__ = ["TASKS", "ExportFolder", "read_export_folder"]
-
 #: Task of Ultralytics -> how our names of its heads end; None: a `Classifier` does it.
 TASKS: dict[str, str | None] = {
     "detect": "",

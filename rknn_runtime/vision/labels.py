@@ -10,8 +10,6 @@ import numpy as np
 
 from rknn_runtime._files import read_file
 
-__all__ = ["COCO_IDS", "COCO_NAMES", "Labels", "names_in", "names_of", "read_labels", "read_yaml"]
-
 #: By position, or by class number.
 Labels = Union[Sequence[str], Mapping[int, str]]
 

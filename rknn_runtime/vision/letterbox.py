@@ -26,8 +26,6 @@ from rknn_runtime.vision.images import COLORS, as_pixels, import_pillow
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ImageWriter", "LetterboxTransform", "letterbox"]
-
 # Looked up once: these are used for every frame.
 _ndarray, _UINT8 = np.ndarray, np.dtype(np.uint8)
 _LETTERBOX, _PLACEMENT = ffi.typeof("rkr_letterbox *"), ffi.typeof("rkr_placement *")

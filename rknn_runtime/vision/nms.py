@@ -12,8 +12,6 @@ from rknn_runtime._ffi import ffi, lib
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["as_threshold", "nms"]
-
 _FLOAT32 = np.dtype(np.float32)
 _INT32 = np.dtype(np.int32)
 

@@ -15,8 +15,6 @@ from rknn_runtime.npu.model import Model
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Nv12Input", "nv12_input"]
-
 #: The toolkit's names of the planes of ``inputs_yuv_fmt``, after the input's own name.
 _LUMA, _CHROMA = "_y_channel", "_uv_channel"
 

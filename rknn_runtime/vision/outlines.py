@@ -9,8 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["filled", "outline"]
-
 
 def outline(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the outline of the largest part of a mask, without holes.

@@ -7,8 +7,6 @@ import numpy as np
 from rknn_runtime.vision.detections import Detections, size_of_image
 from rknn_runtime.vision.outlines import filled
 
-__all__ = ["from_yolo"]
-
 
 def from_yolo(
     text: str,

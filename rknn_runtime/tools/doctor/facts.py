@@ -19,8 +19,6 @@ from rknn_runtime.npu._elf import Elf
 from rknn_runtime.npu.device import LAST_WITHOUT_HEAP
 from rknn_runtime.tools.doctor.signs import first_match, line_with, unknown_error
 
-__all__ = ["Facts", "LibraryFacts", "ModelFacts", "NodeFacts", "Surroundings", "TrialFacts"]
-
 #: The vendor's kernels. Others ported its driver to other kernels.
 _VENDORS_KERNELS = ("4.4.", "4.19.", "5.10.", "6.1.")
 #: Kernels of Docker on a Mac, WSL and OrbStack, which are PCs with any processor.

@@ -29,8 +29,6 @@ from rknn_runtime.tools.doctor.facts import (
 )
 from rknn_runtime.tools.doctor.signs import KERNEL, SIGNS, signs_in
 
-__all__ = ["Tree", "gather", "model_facts", "surroundings"]
-
 _MOST_LINKS = 40
 
 

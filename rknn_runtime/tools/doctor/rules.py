@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 from rknn_runtime.tools.doctor.facts import Facts
 from rknn_runtime.tools.doctor.signs import first_match, line_with
 
-__all__ = ["PROBLEM", "RULES", "WARNING", "Observation", "Rule", "judge"]
-
 PROBLEM, WARNING = "problem", "warning"
 #: On the simulated NPU only these count.
 _SIMULATED_TOPICS = ("model", "python", "test")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["KERNEL", "SIGNS", "first_match", "line_with", "signs_in", "unknown_error"]
-
 #: The vendor's statuses.
 _STATUSES = {
     "fail": 1, "timeout": 2, "device_unavailable": 3, "malloc_fail": 4, "param_invalid": 5,

@@ -21,15 +21,6 @@ from rknn_runtime.vision.heads.outputs import (
     looks_like_logits,
 )
 
-__all__ = [
-    "YOLOV5_ANCHORS",
-    "YOLOV5_P6_ANCHORS",
-    "YOLOV7_ANCHORS",
-    "AnchorDecoder",
-    "read_anchors",
-    "yolov7_decoder",
-]
-
 Anchors = Sequence[Sequence[Sequence[float]]]
 
 #: Width and height in pixels, finest scale first; from the models' published configurations.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from rknn_runtime.vision.labels import Labels
 
-__all__ = ["ClassificationDecoder", "Classifications"]
-
 
 class Classifications(NamedTuple):
     """The most likely classes by falling confidence.

@@ -46,8 +46,6 @@ from rknn_runtime.vision.heads.single import (
 from rknn_runtime.vision.heads.split import SplitDecoder, read_split
 from rknn_runtime.vision.heads.yolox import YoloxDecoder, read_yolox
 
-__all__ = ["HEADS", "Reading", "find_head"]
-
 
 class Fit(Protocol):
     """The result of a reader if the outputs have its form."""

@@ -27,13 +27,6 @@ from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
 if TYPE_CHECKING:
     from rknn_runtime.vision.letterbox import LetterboxTransform
 
-__all__ = [
-    "SingleOrientedDecoder",
-    "SplitOrientedDecoder",
-    "read_oriented_single",
-    "read_oriented_split",
-]
-
 
 @dataclass(frozen=True)
 class OrientedForm:

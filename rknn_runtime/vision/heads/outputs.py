@@ -19,30 +19,6 @@ from rknn_runtime._arrays import MAX_DIMENSION, SCALE_RANGE, as_int
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = [
-    "Beside",
-    "Outputs",
-    "Predictions",
-    "Size",
-    "beside_boxes",
-    "by_scale",
-    "cells_of_one",
-    "channels_first",
-    "checked_size",
-    "describe",
-    "fitting",
-    "grid_of",
-    "grids_of",
-    "has_boxes_in_0_to_1",
-    "looks_like_logits",
-    "predictions_of",
-    "quantization_of",
-    "reaches_below_zero",
-    "representable",
-    "strides_of",
-    "without",
-]
-
 T = TypeVar("T")
 Outputs = Sequence[TensorAttr]
 #: Height and width of the model's input in pixels.

@@ -31,15 +31,6 @@ from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
 if TYPE_CHECKING:
     from rknn_runtime.vision.letterbox import LetterboxTransform
 
-__all__ = [
-    "AnchorSegmentationDecoder",
-    "SingleSegmentationDecoder",
-    "SplitSegmentationDecoder",
-    "read_segmentation_anchors",
-    "read_segmentation_single",
-    "read_segmentation_split",
-]
-
 #: Limits of the native code.
 _MOST_PROTOTYPES, _MOST_COLUMNS = 256, 1024
 

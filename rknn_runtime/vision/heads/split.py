@@ -23,8 +23,6 @@ from rknn_runtime.vision.heads.outputs import (
     strides_of,
 )
 
-__all__ = ["SplitDecoder", "SplitForm", "read_split"]
-
 _MOST_BINS = 64
 _MOST_BRANCHES = 8
 #: YOLOv6 and 26, YOLOv8 to 12, PP-YOLOE.
