@@ -2,8 +2,7 @@
  *
  * The only file that includes csrc/decl/: the declaration files are also read
  * verbatim by rknn_cffi_build.py, so they carry no include guards. */
-#ifndef RKR_H
-#define RKR_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ typedef struct {
 /* Have the loaded library that has the address `inside` call others for what it imports; return
  * how many of its addresses were replaced. */
 size_t rkr_replace_imports(const void *inside, const rkr_import imports[], size_t n_imports);
-
-#endif

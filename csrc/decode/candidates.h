@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The candidates of one frame, from the first that passes to the results. */
-#ifndef RKR_DECODE_CANDIDATES_H
-#define RKR_DECODE_CANDIDATES_H
+#pragma once
 
 #include "rkr.h"
 
@@ -46,5 +45,3 @@ void rkr_results_end(rkr_detections *out, size_t n, const rkr_placement *placeme
 /* Suppress and write the results. The second is for oriented boxes (nms_oriented.c). */
 void rkr_decode_end(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 void rkr_decode_end_oriented(rkr_yolo_decoder *decoder, const rkr_placement *placement);
-
-#endif

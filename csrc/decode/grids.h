@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The grids of a head, whose cells are counted grid after grid. */
-#ifndef RKR_DECODE_GRIDS_H
-#define RKR_DECODE_GRIDS_H
+#pragma once
 
 #include "rkr.h"
 
@@ -11,5 +10,3 @@ int rkr_grids_check(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_chann
 
 /* The grid of a cell, or NULL; *cell then counts in it. */
 const rkr_yolo_grid *rkr_grid_of(const rkr_yolo_grid *grids, size_t n_grids, uint32_t *cell);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The boxes that suppression has kept so far. */
-#ifndef RKR_DECODE_NMS_H
-#define RKR_DECODE_NMS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ void rkr_kept_init(rkr_kept_boxes *kept, float *columns, size_t capacity);
  * by more than iou_threshold; true when kept. */
 bool rkr_kept_add(rkr_kept_boxes *kept, const float box[4], int32_t class_id, bool agnostic,
                   float iou_threshold);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The cells of a tensor with a channel at or above a threshold. */
-#ifndef RKR_DECODE_SCAN_H
-#define RKR_DECODE_SCAN_H
+#pragma once
 
 #include "decode/view.h"
 
@@ -84,5 +83,3 @@ static inline bool rkr_next_hit(rkr_hits *hits, uint32_t *cell) {
 /* The highest channel of a cell, the first of equals, counted from scan->first, and its
  * dequantized value; false when none passes. */
 bool rkr_scan_best(const rkr_scan *scan, uint32_t cell, float *value, uint32_t *best);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * 1 / (1 + e^-x) and its inverse. */
-#ifndef RKR_DECODE_SIGMOID_H
-#define RKR_DECODE_SIGMOID_H
+#pragma once
 
 #include <math.h>
 
@@ -19,5 +18,3 @@ static inline float rkr_logit_below(float probability) {
     double lower = (double)probability * (1.0 - 1e-6);
     return (float)log(lower / (1.0 - lower));
 }
-
-#endif

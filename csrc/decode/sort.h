@@ -2,8 +2,7 @@
  *
  * Sorting by score. A key holds a score and an index: keys fall as scores fall, and among equal
  * scores as indices rise, so no two keys are equal. */
-#ifndef RKR_DECODE_SORT_H
-#define RKR_DECODE_SORT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ static inline uint32_t rkr_key_index(uint64_t key) {
 
 /* Sort falling; scratch as long as keys. */
 void rkr_sort_keys(uint64_t *keys, uint64_t *scratch, size_t n);
-
-#endif

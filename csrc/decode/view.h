@@ -2,8 +2,7 @@
  *
  * Reading single values of a tensor in native memory. Nothing here checks its arguments: the
  * public functions of decl/yolo.h do. */
-#ifndef RKR_DECODE_VIEW_H
-#define RKR_DECODE_VIEW_H
+#pragma once
 
 #include "kernels/quantize.h"
 #include "rkr.h"
@@ -45,5 +44,3 @@ float rkr_view_highest(const rkr_tensor_view *view);
  * against everything. *best counts from `first`. Returns the dequantized value. */
 float rkr_view_best(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
                     uint32_t *best);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Numbers in the bytes of a file or of a machine. */
-#ifndef RKR_EMULATOR_BYTES_H
-#define RKR_EMULATOR_BYTES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ static inline float emu_float_of_bits(uint32_t bits) {
     memcpy(&value, &bits, sizeof value);
     return value;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Whether a decoded task stays inside of the machine's memory. */
-#ifndef RKR_EMULATOR_CHECK_H
-#define RKR_EMULATOR_CHECK_H
+#pragma once
 
 #include "emulator/machine.h"
 
@@ -11,5 +10,3 @@ bool emu_check_weight_offsets(rkr_emu *emu, const emu_dpu *dpu);
 /* Whether a task writes over what it reads, or twice to one place: then the order of its rows
  * decides. */
 bool emu_has_order(const rkr_emu *emu, const emu_task *task);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Between convolution.c, its input, its weights and its kernels. */
-#ifndef RKR_EMULATOR_CONVOLUTION_H
-#define RKR_EMULATOR_CONVOLUTION_H
+#pragma once
 
 #include "emulator/dpu.h"
 
@@ -123,5 +122,3 @@ void emu_turn_results(const int32_t *products, uint32_t tiles, size_t pitch, int
 bool emu_prepare_convolution(rkr_emu *emu, emu_task *task);
 bool emu_run_convolution(rkr_emu *emu, const emu_task *task);
 bool emu_run_convolution_float(rkr_emu *emu, const emu_task *task);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which variants of the emulator's loops this CPU runs. All give the same bits. */
-#ifndef RKR_EMULATOR_CPU_LEVEL_H
-#define RKR_EMULATOR_CPU_LEVEL_H
+#pragma once
 
 #if defined(__x86_64__)
 #define EMU_HAVE_X86 1
@@ -24,6 +23,4 @@ int emu_cpu_level(void);
 #define EMU_BEST(loop) (emu_cpu_level() == EMU_CPU_AVX2 ? loop##_avx2 : loop##_plain)
 #else
 #define EMU_BEST(loop) loop##_plain
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Several threads for one task. */
-#ifndef RKR_EMULATOR_CREW_H
-#define RKR_EMULATOR_CREW_H
+#pragma once
 
 #include "emulator/machine.h"
 
@@ -22,5 +21,3 @@ uint32_t emu_count_parts(const rkr_emu *emu, const emu_task *task, uint64_t step
 void emu_share(rkr_emu *emu, uint32_t parts, emu_part *function, void *context);
 /* At the end of each run: no thread outlives it, so a process may fork between runs. */
 void emu_dismiss_crew(rkr_emu *emu);
-
-#endif

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * From commands to tasks. */
-#ifndef RKR_EMULATOR_DECODE_H
-#define RKR_EMULATOR_DECODE_H
+#pragma once
 
 #include "emulator/machine.h"
 
 /* Decode, check and prepare the tasks of the model. A refused task sets the reason of its node. */
 int emu_decode_tasks(rkr_emu *emu);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * DPU: from accumulators or memory to stored values. */
-#ifndef RKR_EMULATOR_DPU_H
-#define RKR_EMULATOR_DPU_H
+#pragma once
 
 #include "emulator/machine.h"
 #include "emulator/numbers.h"
@@ -35,5 +34,3 @@ void emu_store_bytes(rkr_emu *emu, const emu_dpu *dpu, const int8_t *bytes, uint
                      uint32_t pixel, uint32_t n);
 /* The place of n pixels of one row, if they lie side by side in memory; else NULL. */
 int8_t *emu_row_to_store(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, uint32_t pixel);
-
-#endif

@@ -3,8 +3,7 @@
  * The fast DPU: the same bits as dpu.c, for tasks whose values are known to stay exact in
  * double: integers below 2^51, and products exact, so that scaling by a power of two and
  * rounding to even by adding 1.5 * 2^52 give the bits of emu_rne. */
-#ifndef RKR_EMULATOR_DPU_FAST_H
-#define RKR_EMULATOR_DPU_FAST_H
+#pragma once
 
 #include "emulator/dpu.h"
 #include "emulator/lut.h"
@@ -53,5 +52,3 @@ void emu_fast_accumulators(rkr_emu *emu, const emu_task *task, const emu_fast *f
 /* From memory to memory. */
 void emu_fast_bytes(rkr_emu *emu, const emu_task *task, const emu_fast *fast, const int8_t *bytes,
                     uint32_t channel, uint32_t pixel, uint32_t n);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The functions of the emulator. */
-#ifndef RKR_EMULATOR_H
-#define RKR_EMULATOR_H
+#pragma once
 
 #include "modelfile/modelfile.h"
 
@@ -30,5 +29,3 @@ RKR_EMU_EXPORT rkr_emu_is_replaceable_fn rkr_emu_is_replaceable;
 RKR_EMU_EXPORT rkr_emu_write_float_fn rkr_emu_write_float;
 RKR_EMU_EXPORT rkr_emu_get_attribute_fn rkr_emu_get_attribute;
 RKR_EMU_EXPORT rkr_emu_get_kind_fn rkr_emu_get_kind;
-
-#endif

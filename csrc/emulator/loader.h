@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Shared by the readers of the containers while a model is opened. */
-#ifndef RKR_EMULATOR_LOADER_H
-#define RKR_EMULATOR_LOADER_H
+#pragma once
 
 #include "emulator/model.h"
 
@@ -25,5 +24,3 @@ int emu_bad_file(loader *l, const char *why);
 
 /* Containers before version 6: tasks of the nodes, each with its own blob of commands. */
 int emu_collect_old(loader *l);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tables of functions. */
-#ifndef RKR_EMULATOR_LUT_H
-#define RKR_EMULATOR_LUT_H
+#pragma once
 
 #include "emulator/machine.h"
 
@@ -26,5 +25,3 @@ int8_t emu_lut_byte(const emu_dpu *dpu, int64_t value);
 
 /* bytes[i] = table[(uint8_t)bytes[i]]; reads and writes up to a multiple of 32 bytes. */
 void emu_look_up(const int8_t table[256], size_t n, int8_t *bytes);
-
-#endif

@@ -17,8 +17,7 @@
  * Everything that depends on the file alone is decoded and checked when it is opened:
  * registers keep values from task to task, but no value depends on data. Running only
  * reads decoded tasks. Constants in the memory are never written. */
-#ifndef RKR_EMULATOR_MACHINE_H
-#define RKR_EMULATOR_MACHINE_H
+#pragma once
 
 #include "emulator/emulator.h"
 #include "emulator/registers.h"
@@ -77,5 +76,3 @@ bool emu_refuse_register(rkr_emu *emu, const emu_registers *registers, uint32_t 
 
 bool emu_inside(const rkr_emu *emu, uint64_t address, uint64_t bytes);
 bool emu_writable(const rkr_emu *emu, uint64_t address, uint64_t bytes);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Helpers of all maps of registers. */
-#ifndef RKR_EMULATOR_MAPS_H
-#define RKR_EMULATOR_MAPS_H
+#pragma once
 
 #include "emulator/machine.h"
 
@@ -82,5 +81,3 @@ bool emu_decode_unpooling(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);
 void emu_decode_dpu_size(const emu_registers *r, emu_task *task);
 void emu_decode_source(const emu_registers *r, uint32_t notch, uint32_t surface, emu_dpu *dpu);
 bool emu_decode_pooling(rkr_emu *emu, const emu_registers *r, emu_pooling *pool);
-
-#endif

@@ -8,8 +8,7 @@
  *   model.c          its memory and errors
  *
  * The memory of the machine is one array; addresses are offsets in it. Constants come first. */
-#ifndef RKR_EMULATOR_MODEL_H
-#define RKR_EMULATOR_MODEL_H
+#pragma once
 
 #include "emulator/emulator.h"
 #include "emulator/soc.h"
@@ -95,5 +94,3 @@ const char *emu_copy_text(emu_model *model, const uint8_t *text, size_t length);
 
 /* Set the error text; return `status`. */
 int emu_fail(emu_model *model, int status, const char *format, ...) EMU_PRINTF(3);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Nodes that are computed from their tensors. */
-#ifndef RKR_EMULATOR_NODES_H
-#define RKR_EMULATOR_NODES_H
+#pragma once
 
 #include "emulator/tensors.h"
 
@@ -75,5 +74,3 @@ emu_compute_fn emu_float_unary, emu_float_binary, emu_float_softmax, emu_float_a
 emu_check_fn emu_check_same_count, emu_check_binary, emu_check_softmax, emu_check_argmax,
     emu_check_reduce, emu_check_gather, emu_check_matmul, emu_check_attention, emu_check_repeat,
     emu_check_resize, emu_check_norm;
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Integers and float16 as the NPU computes with them. */
-#ifndef RKR_EMULATOR_NUMBERS_H
-#define RKR_EMULATOR_NUMBERS_H
+#pragma once
 
 #include "emulator/bytes.h"
 
@@ -64,5 +63,3 @@ static inline uint16_t emu_float_to_half(float value) {
 static inline float emu_half_at(const uint8_t *bytes) {
     return emu_half_to_float((uint16_t)emu_number(bytes, 2));
 }
-
-#endif

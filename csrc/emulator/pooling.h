@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * PPU. */
-#ifndef RKR_EMULATOR_POOLING_H
-#define RKR_EMULATOR_POOLING_H
+#pragma once
 
 #include "emulator/machine.h"
 
 void emu_run_pooling(rkr_emu *emu, const emu_pooling *pool);
-
-#endif

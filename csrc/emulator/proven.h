@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Doubts about tasks that are understood. */
-#ifndef RKR_EMULATOR_PROVEN_H
-#define RKR_EMULATOR_PROVEN_H
+#pragma once
 
 #include "emulator/machine.h"
 
@@ -12,5 +11,3 @@
 void emu_describe_kind(const emu_task *task, char text[EMU_KIND_BYTES]);
 /* Note in its node whether its kind is proven. */
 void emu_note_doubts(rkr_emu *emu, const emu_task *task);
-
-#endif

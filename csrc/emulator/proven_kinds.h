@@ -2,8 +2,7 @@
  *
  * Made by tools/prove_kinds.py: kinds of tasks and the families of SoCs, bits of emu_family, on
  * which a network with such a task gave the right result. Sorted. */
-#ifndef RKR_EMULATOR_PROVEN_KINDS_H
-#define RKR_EMULATOR_PROVEN_KINDS_H
+#pragma once
 
 typedef struct {
     const char *kind;
@@ -81,5 +80,3 @@ static const proven_kind proven_kinds[] = {
     {"0x60 max float16", 0x01},
     {"0x60 max int8", 0x1f},
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Blocks of registers, and bits of them. */
-#ifndef RKR_EMULATOR_REGISTERS_H
-#define RKR_EMULATOR_REGISTERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ static inline uint32_t emu_bits(const emu_registers *registers, uint32_t number,
 static inline bool emu_bit(const emu_registers *registers, uint32_t number, uint32_t at) {
     return (emu_reg(registers, number) >> at & 1u) != 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Facts of a SoC that only the emulator needs; the others are in modelfile/soc.c. */
-#ifndef RKR_EMULATOR_SOC_H
-#define RKR_EMULATOR_SOC_H
+#pragma once
 
 #include "modelfile/modelfile.h"
 
@@ -39,5 +38,3 @@ typedef struct {
 
 /* NULL: not known. */
 const emu_soc *emu_find_soc(const rkr_soc *soc);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A decoded task: everything that its registers say. */
-#ifndef RKR_EMULATOR_TASK_H
-#define RKR_EMULATOR_TASK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -190,5 +189,3 @@ typedef struct {
     bool is_fast;     /* the DPU may compute in double, see dpu_fast.c */
     bool is_winograd; /* convolution_winograd.c has a shorter way */
 } emu_task;
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The values of tensors. */
-#ifndef RKR_EMULATOR_TENSORS_H
-#define RKR_EMULATOR_TENSORS_H
+#pragma once
 
 #include "emulator/machine.h"
 
@@ -19,5 +18,3 @@ void emu_put_values(rkr_emu *emu, const emu_tensor *tensor, const uint8_t *value
 void emu_get_floats(const rkr_emu *emu, const emu_tensor *tensor, float *values);
 void emu_put_floats(rkr_emu *emu, const emu_tensor *tensor, const float *values);
 void emu_store_float(const rkr_emu_tensor *t, float value, uint8_t *at);
-
-#endif

@@ -10,8 +10,7 @@
  * which is one instruction each for the subtraction, the rounding high multiplication
  * (pmulhrsw, vqrdmulh) and the addition. It errs by less than 1/128 of a grey level plus
  * 1/32768 of a - b; the result as a byte is (v + 64) >> 7. */
-#ifndef RKR_KERNELS_BLEND_H
-#define RKR_KERNELS_BLEND_H
+#pragma once
 
 #include "kernels/cpu.h"
 
@@ -57,5 +56,3 @@ static inline int16_t rkr_locate(size_t i, size_t src, size_t sub, size_t dst, s
     const uint64_t weight = (rest * 32768 + denominator / 2) / denominator;
     return weight > INT16_MAX ? INT16_MAX : (int16_t)weight;
 }
-
-#endif

@@ -4,8 +4,7 @@
  *
  * A kernel has a constant table with a column for each level of decl/cpu.h and is called as
  * TABLE[row][rkr_cpu_level()]. */
-#ifndef RKR_KERNELS_CPU_H
-#define RKR_KERNELS_CPU_H
+#pragma once
 
 #include "rkr.h"
 
@@ -40,5 +39,3 @@
 #define RKR_NAME_2_(a, b) a##_##b
 #define RKR_NAME_3(a, b, c) RKR_NAME_3_(a, b, c)
 #define RKR_NAME_3_(a, b, c) a##_##b##_##c
-
-#endif

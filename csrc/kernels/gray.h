@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rows of colour to gray, and rows of gray to colour. */
-#ifndef RKR_KERNELS_GRAY_H
-#define RKR_KERNELS_GRAY_H
+#pragma once
 
 #include "kernels/blend.h"
 
@@ -24,5 +23,3 @@ rkr_luma_row_fn *rkr_choose_luma_row(void);
 
 /* Turn a row of gray into pixels of 3 or 4 channels that are all the same. */
 void rkr_spread_row(const uint8_t *gray, size_t width, size_t channels, uint8_t *dst);
-
-#endif

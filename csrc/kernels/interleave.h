@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * One channel group of NC1HWC2 <-> one plane per channel. */
-#ifndef RKR_KERNELS_INTERLEAVE_H
-#define RKR_KERNELS_INTERLEAVE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@ typedef void rkr_interleave_fn(const void *planes, size_t stride, void *group, s
 /* The variant in use; element_size 1, 2, 4 or 8. */
 rkr_deinterleave_fn *rkr_choose_deinterleave(size_t element_size, size_t c2);
 rkr_interleave_fn *rkr_choose_interleave(size_t element_size, size_t c2);
-
-#endif

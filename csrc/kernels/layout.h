@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The dimensions of a tensor in NC1HWC2 and in a plain layout. */
-#ifndef RKR_KERNELS_LAYOUT_H
-#define RKR_KERNELS_LAYOUT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ typedef struct {
 /* Check the dimensions, the two buffers against them, and the buffers against each other. */
 int rkr_check_tensor(const rkr_tensor *tensor, const void *packed, size_t packed_len,
                      size_t packed_size, const void *plain, size_t plain_len, size_t plain_size);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A vector of comparison results as bits that can be walked one by one. */
-#ifndef RKR_KERNELS_MOVEMASK_H
-#define RKR_KERNELS_MOVEMASK_H
+#pragma once
 
 #include <stdint.h>
 #if defined(__ARM_NEON)
@@ -32,6 +31,4 @@ static inline uint64_t rkr_movemask(const void *bytes) {
     }
     return mask;
 }
-#endif
-
 #endif

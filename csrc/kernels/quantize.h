@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Stored numbers -> float32, one contiguous run at a time. */
-#ifndef RKR_KERNELS_QUANTIZE_H
-#define RKR_KERNELS_QUANTIZE_H
+#pragma once
 
 #include "rkr.h"
 
@@ -24,5 +23,3 @@ typedef void rkr_dequantize_fn(const void *src, size_t len, float *dst, int32_t 
 
 /* The variant in use, for a type with kernels. */
 rkr_dequantize_fn *rkr_choose_dequantize(int32_t type);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rows of an image that shrinks by whole numbers, or keeps its size. */
-#ifndef RKR_KERNELS_RESIZE_EXACT_H
-#define RKR_KERNELS_RESIZE_EXACT_H
+#pragma once
 
 #include "kernels/blend.h"
 
@@ -23,5 +22,3 @@ void rkr_prepare_exact(rkr_exact_columns *at);
  * the first pixel that is used. */
 void rkr_resample_exact_row(const uint8_t *upper, const uint8_t *lower, const rkr_exact_columns *at,
                             uint8_t *dst);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rows of one channel, resampled to another width. */
-#ifndef RKR_KERNELS_RESIZE_PLANE_H
-#define RKR_KERNELS_RESIZE_PLANE_H
+#pragma once
 
 #include "kernels/blend.h"
 
@@ -33,5 +32,3 @@ typedef void rkr_plane_row_fn(const uint8_t *src, const rkr_plane_columns *at, i
 
 /* The variant in use. */
 rkr_plane_row_fn *rkr_choose_plane_row(rkr_spacing spacing);
-
-#endif

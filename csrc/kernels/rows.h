@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Runs of bytes, copied from one distance to another. */
-#ifndef RKR_KERNELS_ROWS_H
-#define RKR_KERNELS_ROWS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ void rkr_copy_rows(const void *src, size_t src_stride, void *dst, size_t dst_str
  * group_bytes apart, side by side into pixels of `pixel` bytes; all in bytes. */
 void rkr_gather_pixels(const void *src, size_t run, size_t group_bytes, void *dst, size_t pixel,
                        size_t rows);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sizes of buffers: products that fit, ranges that overlap. */
-#ifndef RKR_KERNELS_SIZES_H
-#define RKR_KERNELS_SIZES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ static inline bool rkr_overlap(const void *a, size_t a_bytes, const void *b, siz
     const uintptr_t right = (uintptr_t)b;
     return a_bytes > 0 && b_bytes > 0 && left < right + b_bytes && right < left + a_bytes;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Vectors of RKR_LANES 16-bit lanes, by the same words for NEON and AVX2, so that a kernel's
  * loop is written once. Arithmetic is that of blend.h, bit for bit. */
-#ifndef RKR_KERNELS_VECTORS_H
-#define RKR_KERNELS_VECTORS_H
+#pragma once
 
 #include "kernels/cpu.h"
 
@@ -200,7 +199,5 @@ RKR_VECTOR_INLINE void rkr_store_pixels(int16_t *dst, size_t channels, rkr_lanes
 RKR_VECTOR_INLINE rkr_lanes rkr_blend_lanes(rkr_lanes a, rkr_lanes b, rkr_lanes weight) {
     return rkr_add_lanes(a, rkr_multiply_lanes(rkr_subtract_lanes(b, a), weight));
 }
-
-#endif
 
 #endif

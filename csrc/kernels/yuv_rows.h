@@ -12,8 +12,7 @@
  *
  * To write B, G, R instead of R, G, B the caller exchanges U and V and their factors: so
  * `first` is the difference that belongs to channel 0 of the result, `last` to channel 2. */
-#ifndef RKR_KERNELS_YUV_ROWS_H
-#define RKR_KERNELS_YUV_ROWS_H
+#pragma once
 
 #include "kernels/blend.h"
 
@@ -87,5 +86,3 @@ typedef struct {
 
 /* The one in use. */
 const rkr_yuv_rows *rkr_choose_yuv_rows(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Flatbuffers that are not trusted: what lies outside reads as 0 and marks the whole as bad. */
-#ifndef RKR_MODELFILE_FLATBUFFER_H
-#define RKR_MODELFILE_FLATBUFFER_H
+#pragma once
 
 #include "modelfile/source.h"
 
@@ -42,5 +41,3 @@ rkr_table rkr_flat_item(rkr_flat *flat, rkr_vector tables, uint32_t index);
 bool rkr_flat_has(rkr_flat *flat, rkr_table table, uint32_t slot);
 uint32_t rkr_flat_u32(rkr_flat *flat, rkr_vector vector, uint32_t index);
 float rkr_flat_f32(rkr_flat *flat, rkr_vector vector, uint32_t index);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * JSON, read by position: nothing is kept but what is asked for. The first thing that is wrong is
  * in `why`, and then nothing more is read. */
-#ifndef RKR_MODELFILE_JSON_H
-#define RKR_MODELFILE_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ size_t rkr_json_key(rkr_json *json, char *out, size_t size);
 void rkr_json_skip(rkr_json *json, uint32_t depth);
 /* Whether a text is one value and nothing else, in UTF-8; `json` says what is wrong. */
 bool rkr_json_is_sound(rkr_json *json, uint32_t depth);
-
-#endif

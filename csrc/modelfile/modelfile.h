@@ -11,8 +11,7 @@
  *   attributes.c   what runtimes report of a tensor
  *   bson.c         attributes of a node
  *   soc.c          the SoCs */
-#ifndef RKR_MODELFILE_MODELFILE_H
-#define RKR_MODELFILE_MODELFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ int rkr_model_check_trailer(rkr_model *model);
 #define RKR_BSON_TEXT 3
 bool rkr_find_attribute(const uint8_t *bson, size_t bytes, const char *name, uint32_t *type,
                         uint32_t *count, void *data, size_t size);
-
-#endif

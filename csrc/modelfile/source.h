@@ -2,8 +2,7 @@
  *
  * The bytes of a model: in memory, or of an open file, of which a block is read when something
  * in it is wanted. A file is not mapped: one that somebody cuts short would end the process. */
-#ifndef RKR_MODELFILE_SOURCE_H
-#define RKR_MODELFILE_SOURCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ static inline uint64_t rkr_number(const uint8_t *bytes, size_t size) {
     memcpy(&value, bytes, size);
     return value;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The Python functions that C calls (decl/python.cdef), for CFFI's own file. A run may outlive the
  * interpreter; calling Python would then crash the process, so the call fails instead. */
-#ifndef RKR_RUNTIME_CALLBACKS_H
-#define RKR_RUNTIME_CALLBACKS_H
+#pragma once
 
 #include "rkr.h"
 
@@ -26,5 +25,3 @@ static int compute_while_there_is_python(OPERATOR_PARAMETERS) {
 
 static int (*const rkr_custom_op_init)(OPERATOR_PARAMETERS) = init_while_there_is_python;
 static int (*const rkr_custom_op_compute)(OPERATOR_PARAMETERS) = compute_while_there_is_python;
-
-#endif

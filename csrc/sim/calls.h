@@ -2,8 +2,7 @@
  *
  * What the simulated runtime exports: the vendor's API, and the functions by which it is
  * steered. The compiler compares each definition with its type in decl/. */
-#ifndef SIM_CALLS_H
-#define SIM_CALLS_H
+#pragma once
 
 #include "rkr.h"
 
@@ -74,5 +73,3 @@ SIM_EXPORT rknn_sim_message_fn rknn_sim_message;
 SIM_EXPORT rknn_sim_caches_fn rknn_sim_caches;
 SIM_EXPORT rknn_sim_soc_fn rknn_sim_soc;
 SIM_EXPORT rknn_sim_reset_fn rknn_sim_reset;
-
-#endif

@@ -15,8 +15,7 @@
  *   ports      inputs and outputs of a context: what is bound to them and what that means
  *   cores      time, the cores, the memory bus
  *   context, query, io, run, matmul: the exported functions */
-#ifndef SIM_CONTROL_H
-#define SIM_CONTROL_H
+#pragma once
 
 #include "calls.h"
 
@@ -64,5 +63,3 @@ void sim_count(sim_thing thing, int change);
             return failure;                          \
         }                                            \
     } while (0)
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Numbers and layouts: between what a client has, what the NPU holds, and the values of a
  * tensor (its native type, in the order of the exporting framework). */
-#ifndef SIM_CONVERT_H
-#define SIM_CONVERT_H
+#pragma once
 
 #include "model.h"
 
@@ -45,5 +44,3 @@ typedef enum { SIM_SUBTRACTS_FIRST, SIM_FUSES_GROUPS } sim_floats;
 void sim_convert_output(const sim_tensor *tensor, const uint8_t *values, rknn_tensor_type type,
                         sim_floats floats, uint8_t *out);
 void sim_garbage(uint8_t *data, size_t size);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Time, and what the runs of a process share: the NPU's cores and the memory bus. */
-#ifndef SIM_CORES_H
-#define SIM_CORES_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@ bool sim_bus_end(double goal);
 uint32_t sim_cores_take(uint32_t mask, uint32_t n_cores, int64_t *start_us);
 /* `end_us`: when the run was over, not later than now. */
 void sim_cores_give(uint32_t taken, int64_t end_us);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Contexts by their handles. A call on a context owns it from sim_acquire to sim_release;
  * other threads wait, the executor's own thread is refused. */
-#ifndef SIM_HANDLES_H
-#define SIM_HANDLES_H
+#pragma once
 
 #include "model.h"
 
@@ -83,5 +82,3 @@ const sim_tensor *sim_tensor_of(const sim_context *context, uint32_t index);
     if (ctx == NULL) {                                                  \
         return injected != RKNN_SUCC ? injected : RKNN_ERR_CTX_INVALID; \
     }
-
-#endif

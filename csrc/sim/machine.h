@@ -2,8 +2,7 @@
  *
  * The emulated NPU of a model: what executes a `.rknn` file. Contexts that were duplicated
  * share one, and wait for each other. */
-#ifndef SIM_MACHINE_H
-#define SIM_MACHINE_H
+#pragma once
 
 #include "control.h"
 #include "emulator/emulator.h"
@@ -39,5 +38,3 @@ typedef struct {
 /* Run a graph once per image: all inputs, then all outputs. A hook may not run the machine. */
 int sim_machine_run(sim_machine *machine, uint32_t graph, uint32_t images, uint32_t n_inputs,
                     uint32_t n_outputs, const sim_machine_values *values, sim_node_hook hook);
-
-#endif

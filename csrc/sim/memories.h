@@ -2,8 +2,7 @@
  *
  * Memories: how one is made, the list of them, their end, overruns, and what CPU and NPU see of
  * them. */
-#ifndef SIM_MEMORIES_H
-#define SIM_MEMORIES_H
+#pragma once
 
 #include "handles.h"
 
@@ -43,5 +42,3 @@ bool sim_mem_is_intact(const sim_mem *mem, bool thoroughly, const char *function
 void sim_cache_npu_wrote(sim_mem *mem, const char *output);
 /* A violation when the CPU changed the first bytes of a bound input since its last sync. */
 void sim_cache_npu_reads(const sim_mem *mem, uint64_t bytes, const char *input);
-
-#endif

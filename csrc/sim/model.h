@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the library knows about a model. Contexts that were duplicated share one. */
-#ifndef SIM_MODEL_H
-#define SIM_MODEL_H
+#pragma once
 
 #include "machine.h"
 
@@ -80,5 +79,3 @@ size_t sim_type_bytes(rknn_tensor_type type);
 /* Bytes of a tensor's values alone, and as the NPU lays them out. */
 size_t sim_value_bytes(const sim_tensor *tensor);
 size_t sim_native_bytes(const sim_tensor *tensor);
-
-#endif

@@ -3,8 +3,7 @@
  * Custom operators: functions of the client that compute nodes of a model, as librknnrt 2.3.2
  * calls them. Every tensor is float32, NCHW or of another rank; a failing init is not heard,
  * a failing prepare or compute ends the run. */
-#ifndef SIM_OPERATORS_H
-#define SIM_OPERATORS_H
+#pragma once
 
 #include "handles.h"
 
@@ -12,5 +11,3 @@
 void sim_operators_free(sim_context *context);
 /* What runs those of a `.rknn` file, for sim_machine_run. */
 sim_node_hook sim_operators_hook(sim_context *context);
-
-#endif

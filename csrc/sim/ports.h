@@ -2,8 +2,7 @@
  *
  * Inputs and outputs of a context: what is bound to them, what the NPU makes of it, their
  * values, and the buffers that rknn_outputs_get gave away. */
-#ifndef SIM_PORTS_H
-#define SIM_PORTS_H
+#pragma once
 
 #include "memories.h"
 
@@ -67,5 +66,3 @@ void *sim_output_hand_out(sim_context *context, size_t bytes);
 /* False: it was not handed out, or is back already. */
 bool sim_output_take_back(sim_context *context, const void *data);
 void sim_outputs_free(sim_context *context);
-
-#endif
