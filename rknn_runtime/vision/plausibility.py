@@ -5,7 +5,6 @@ Every command and class uses these faults, words and cures.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
@@ -83,6 +82,8 @@ def coarse_keypoints(name: str, step: float) -> Symptom:
 @lru_cache(maxsize=256)
 def tell(text: str) -> None:
     """Log a warning, each text once in a process."""
+    import logging  # here, because it costs more than the rest of this package
+
     logging.getLogger("rknn_runtime").warning("%s", text)
 
 
