@@ -41,6 +41,10 @@ class Question(Model):
         """``(255 x0 + x1) / 512``, and minus that: ties at the conversion to int8."""
         self.chosen(net, x, [[2.55, 0.01, 0], [-2.55, -0.01, 0]], to=y)
 
+    def offset(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
+        """The same ties, and an odd zero point: whether it is added before the last shift."""
+        self.chosen(net, x, [[2.55, 0.01, 0], [-2.55, -0.01, 0]], bias=0.3413, to=y)
+
     def multiplier(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
         """A kernel of half the range of another: its multiplier halves odd sums."""
         self.chosen(net, x, [[2.55, 0.01, 0], [1.275, 0.005, 0]], to="up")
@@ -116,6 +120,7 @@ def question(
 
 QUESTIONS = (
     (question("rounding", output(2)), FULL),
+    (question("offset", output(2)), FULL),
     (question("multiplier", {**output(2, name="up"), **output(2, name="down")}), SMALL),
     (question("table", output(1)), FULL),
     (question("average", output(3, SIZE // 2)), FULL),

@@ -7,7 +7,7 @@
  *     BN   the same, or p = v * mul + add (mul_first); PReLU: v < 0 rne(v * mul, shift_neg),
  *          else rne(v, shift_pos)
  *     EW   v op e, e = rne((operand + offset) * scale, shift); or the LUT instead
- *     out  clip(rne(v * out_scale, out_shift) + out_offset)
+ *     out  clip(rne(v * out_scale + (out_offset << out_shift), out_shift))
  *
  * rne rounds half to even. */
 #include "emulator/crew.h"
@@ -100,8 +100,8 @@ static void apply_lut(const emu_lut *lut, int64_t *values, uint32_t n) {
 }
 
 static int8_t converted(const emu_dpu *dpu, int64_t value) {
-    const int64_t v = emu_rne(emu_multiply(value, dpu->out_scale), dpu->out_shift);
-    return (int8_t)emu_clip(v + dpu->out_offset, -128, 127);
+    const int64_t p = emu_multiply(value, dpu->out_scale);
+    return (int8_t)emu_clip(emu_rne_to(p, dpu->out_shift, dpu->out_offset), -128, 127);
 }
 
 /* All steps but the conversion. */

@@ -107,7 +107,8 @@ bool emu_can_be_fast(rkr_emu *emu, const emu_task *task, double largest) {
     if (v < LIMIT && ew->op != EMU_EW_NONE) {
         v = operand_limit(ew, v);
     }
-    if (v >= LIMIT || v * abs_of(dpu->out_scale) >= LIMIT) {
+    const double offset = ldexp(abs_of(dpu->out_offset), dpu->out_shift);
+    if (v >= LIMIT || v * abs_of(dpu->out_scale) + offset >= LIMIT) {
         return false;
     }
     const double y = v * abs_of(dpu->out_scale) * ldexp(1.0, -dpu->out_shift);
@@ -167,7 +168,8 @@ static void shorten(const emu_dpu *dpu, emu_fast *fast) {
     steps->suits =
         (bs->is_simple || !bs->multiplies) && !bs->clamps && bs->positive >= 0x1p-31 &&
         (bn->is_simple || !bn->multiplies) && !bn->adds && bn->positive >= 0x1p-48 &&
-        dpu->out_shift <= 48 &&
+        dpu->out_shift <= 48 && /* and out_add exact: */
+        ((fast->out_factor >= 0.0 && fast->out_factor <= 1.0) || dpu->out_offset == 0) &&
         (fast->ew_op == EMU_EW_NONE ||
          (fast->ew_op == EMU_EW_ADD && dpu->ew.shift <= 31 && fabs(fast->ew_offset) < 0x1p30));
     for (uint32_t i = 0; i < 16; i++) {
@@ -184,7 +186,7 @@ static void shorten(const emu_dpu *dpu, emu_fast *fast) {
     steps->high = EMU_ROUNDER + bn->high;
     steps->ew_before = (int32_t)(uint32_t)((int64_t)fast->ew_offset + 0x80000000);
     steps->ew_add = add_first(fast->ew_factor);
-    steps->out_add = add_between(fast->out_factor);
+    steps->out_add = add_between(fast->out_factor) + fast->out_offset;
 }
 #endif
 
@@ -282,7 +284,7 @@ INLINE void store(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
             run_operand(fast, operand_at(operand, k), v);
         }
         for (uint32_t i = 0; i < 16; i++) {
-            double y = rounded(v[i] * fast->out_factor) + (double)fast->out_offset;
+            double y = rounded(v[i] * fast->out_factor + fast->out_offset);
             y = y < -128.0 ? -128.0 : y;
             out[i] = (int8_t)(y > 127.0 ? 127.0 : y);
         }
@@ -401,7 +403,6 @@ AVX2 static void store_avx2(const emu_fast *fast, const int32_t *acc, const int8
                             fast_operand operand, uint32_t n, int8_t *out) {
     const __m256d factor = _mm256_set1_pd(fast->out_factor);
     const __m256d add = _mm256_set1_pd(fast->steps.out_add);
-    const __m256i offset = _mm256_set1_epi32(fast->out_offset);
     if (!fast->steps.suits) {
         store(fast, acc, bytes, operand, n, out);
         return;
@@ -417,9 +418,7 @@ AVX2 static void store_avx2(const emu_fast *fast, const int32_t *acc, const int8
             v.q[k] = _mm256_fmadd_pd(v.q[k], factor, add);
         }
         const __m256i words = _mm256_permute4x64_epi64(
-            _mm256_packs_epi32(_mm256_add_epi32(whole(v.q[0], v.q[1]), offset),
-                               _mm256_add_epi32(whole(v.q[2], v.q[3]), offset)),
-            0xd8);
+            _mm256_packs_epi32(whole(v.q[0], v.q[1]), whole(v.q[2], v.q[3])), 0xd8);
         _mm_storeu_si128(
             (__m128i *)(out + 16 * i),
             _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));

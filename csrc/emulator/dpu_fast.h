@@ -38,7 +38,7 @@ typedef struct {
     emu_ew_op ew_op;
     double ew_offset, ew_factor, ew_unit;
     double out_factor;
-    int32_t out_offset;
+    double out_offset;
     emu_fast_short steps;
 } emu_fast;
 

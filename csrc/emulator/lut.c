@@ -71,7 +71,7 @@ bool emu_suits_lut_bytes(const emu_dpu *dpu) {
 
 int8_t emu_lut_byte(const emu_dpu *dpu, int64_t value) {
     const int64_t p = emu_multiply(emu_lut_value(&dpu->lut, value), dpu->out_scale);
-    return (int8_t)emu_clip(emu_rne(p, dpu->out_shift) + dpu->out_offset, -128, 127);
+    return (int8_t)emu_clip(emu_rne_to(p, dpu->out_shift, dpu->out_offset), -128, 127);
 }
 
 /* Between entries: rne(a * (32 - f) + b * f, 5), converted. */
@@ -84,7 +84,7 @@ static inline __attribute__((always_inline)) void fill_table(const emu_dpu *dpu,
         for (int32_t f = 0; f < 32; f++) {
             const int32_t p = a * 32 + step * f;
             const int32_t q = ((p + 15 + ((p >> 5) & 1)) >> 5) * scale;
-            const int32_t y = ((q + half + ((q >> shift) & odd)) >> shift) + offset;
+            const int32_t y = ((q + half + (((q >> shift) + offset) & odd)) >> shift) + offset;
             const int32_t low = y < -128 ? -128 : y;
             out[f] = (int8_t)(low > 127 ? 127 : low);
         }

@@ -16,6 +16,15 @@ static inline int64_t emu_rne(int64_t p, uint32_t n) {
     return (int64_t)((uint64_t)p + half + ((uint64_t)(p >> n) & 1)) >> n;
 }
 
+/* p / 2^n + offset, rounded to the nearest; ties to an even sum. */
+static inline int64_t emu_rne_to(int64_t p, uint32_t n, int64_t offset) {
+    if (n == 0) {
+        return p + offset;
+    }
+    const uint64_t half = ((uint64_t)1 << (n - 1)) - 1;
+    return ((int64_t)((uint64_t)p + half + ((uint64_t)((p >> n) + offset) & 1)) >> n) + offset;
+}
+
 static inline int64_t emu_multiply(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a * (uint64_t)b);
 }

@@ -273,8 +273,28 @@ def sigmoid_fp16(data, pixels):
 
 
 #: What each question asks, the least and the largest pixel of each channel, and its answers.
+class Later(Machine):
+    """A machine that adds the zero point behind the last shift."""
+
+    @staticmethod
+    def stored(v, scale, shift, offset):
+        return clip8(npu.rne(v * scale, shift) + offset)
+
+
+def by_place(data, pixels):
+    machines = {"before the last shift": Machine, "after the last shift": Later}
+    found = {}
+    for name, kind in machines.items():
+        machine = kind(data)
+        machine.write(machine.inputs[0], plain(pixels))
+        machine.run()
+        found[name] = [machine.read(output) for output in machine.outputs]
+    return found
+
+
 QUESTIONS = {
     "rounding": ("ties, int32 to int8", 255, by_rounding("out")),
+    "offset": ("where the zero point is added", 255, by_place),
     "multiplier": ("ties, multipliers of channels", (0, 255, 255), by_rounding("bs")),
     "table": ("between entries of a table", 255, table),
     "average": ("ties, average pooling", 255, by_rounding("pool")),

@@ -420,6 +420,11 @@ class Machine:
                 at += taps * oc * ic
         return out[:, :channels].reshape(kernels, channels, kh, kw)
 
+    @staticmethod
+    def stored(v, scale, shift, offset):
+        """The zero point is added before the last shift, which rounds halves to even."""
+        return clip8(rne(v * scale + (offset << shift), shift))
+
     def channel_values(self, r, parts_at, address_at, count):
         """int32, int16 offsets, int16 multipliers of the channels; None for those absent."""
         parts, group = r(parts_at, 4, 1), 8 if self.is_rk3588 else 4
@@ -473,7 +478,7 @@ class Machine:
             )  # fmt: skip
         elif config & 3 == 0 and not r(0x5034, 0, 0):
             v = self.ew(r, v)
-        v = clip8(rne(v * r.signed(0x4084), r(0x4088, 11, 0)) + r.signed(0x4080, 32))
+        v = self.stored(v, r.signed(0x4084), r(0x4088, 11, 0), r.signed(0x4080, 32))
         padded = np.zeros(((count + 15) // 16 * 16, height, width), np.int8)
         padded[:count] = v
         at = np.lib.stride_tricks.as_strided(
