@@ -156,7 +156,6 @@ def test_two_models_in_a_chain(folder: Path, capsys: pytest.CaptureFixture[str])
     (block,) = sections("throughput.md").values()
     names: dict[str, Any] = {
         "images": [np.zeros((64, 64, 3), np.uint8) for _ in range(2)],
-        "crop": lambda image, item: np.zeros((64, 64, 3), np.uint8),
     }
     exec("from rknn_runtime import Classifier, Pool\n" + block, names)
     assert len(capsys.readouterr().out.splitlines()) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Union, overload
 import numpy as np
 
 from rknn_runtime._arrays import as_float, as_int
+from rknn_runtime._files import printable
+from rknn_runtime.vision.images import as_pixels
 from rknn_runtime.vision.labels import COCO_IDS, Labels, names_of
 
 if TYPE_CHECKING:
@@ -56,6 +59,8 @@ class Detection:
     keypoints: NDArray[np.float32] | None
     #: ``(4, 2) float32``, pixels: the corners of an oriented box; or None.
     xyxyxyxy: NDArray[np.float32] | None
+    #: The name of the class; None: not known.
+    name: str | None = None
 
     def __post_init__(self) -> None:
         """Check the fields; the arrays become read-only views.
@@ -84,16 +89,21 @@ class Detection:
         """Show class, confidence and box, and the size of everything else."""
         box = ", ".join(map(str, _shortest(self.xyxy)))
         more = "".join(f", {each}" for each in _extras(self))
-        return f"<Detection of class {self.class_id}, {self.confidence:.1%}, xyxy [{box}]{more}>"
+        what = f"class {self.class_id}" if self.name is None else self.name
+        return f"<Detection of {what}, {self.confidence:.1%}, xyxy [{box}]{more}>"
+
+    def crop(self, image: Any) -> NDArray[np.uint8]:
+        """Cut the box out of its image; see `Detections.crop`."""
+        return _cut(as_pixels(image)[0], self.xyxy)
 
     def to_dict(self, labels: Labels | None = None) -> dict[str, Any]:
         """Return the object as plain Python values, ready for JSON.
 
         Args:
-            labels: Names of the classes; adds ``"label"``.
+            labels: Names of the classes, for ``"label"``; None: `name`, if it is known.
 
         Returns:
-            ``class_id``, ``label`` (with `labels`), ``confidence`` and ``xyxy``; ``keypoints``,
+            ``class_id``, ``label`` (if it is known), ``confidence`` and ``xyxy``; ``keypoints``,
             ``xyxyxyxy`` and ``mask`` if the object has them. A mask is in COCO's uncompressed
             run-length form, ``{"size": [height, width], "counts": [...]}``: alternating runs of 0
             and 1 down the columns, starting with 0.
@@ -105,6 +115,8 @@ class Detection:
         record: dict[str, Any] = {"class_id": self.class_id}
         if labels is not None:
             (record["label"],) = names_of(labels, [self.class_id])
+        elif self.name is not None:
+            record["label"] = self.name
         record["confidence"] = _shortest(np.float32(self.confidence))
         record["xyxy"] = _shortest(self.xyxy)
         if self.keypoints is not None:
@@ -141,6 +153,8 @@ class Detections:
     keypoints: NDArray[np.float32] | None = None
     #: ``(n, 4, 2) float32``, pixels: the corners of oriented boxes; or None.
     xyxyxyxy: NDArray[np.float32] | None = None
+    #: Names of all classes, as `Detector` knows them; or None.
+    labels: Labels | None = None
 
     def __post_init__(self) -> None:
         """Check the arrays.
@@ -165,6 +179,7 @@ class Detections:
         mask: NDArray[np.bool_] | None = None,
         keypoints: NDArray[np.float32] | None = None,
         xyxyxyxy: NDArray[np.float32] | None = None,
+        labels: Labels | None = None,
     ) -> Detections:
         """Take `n` objects from ``rkr_detections.columns``, whose bytes are copied.
 
@@ -177,6 +192,7 @@ class Detections:
         fields["confidence"] = _ndarray(n, _FLOAT32, data, 16 * n)
         fields["class_id"] = _ndarray(n, _INT32, data, 20 * n)
         fields["mask"], fields["keypoints"], fields["xyxyxyxy"] = mask, keypoints, xyxyxyxy
+        fields["labels"] = labels
         for array in (mask, keypoints, xyxyxyxy):
             if array is not None:
                 array.setflags(write=False)
@@ -196,6 +212,45 @@ class Detections:
     def __len__(self) -> int:
         return len(self.xyxy)
 
+    @property
+    def names(self) -> list[str]:
+        """The name of each object's class, from `labels`; ``"class 3"`` if it is not known."""
+        return [name or f"class {i}" for name, i in zip(self._known(), self.class_id.tolist())]
+
+    def _known(self, some: slice = slice(None)) -> list[str | None]:
+        """Return the name of each object's class, or None."""
+        ids, labels = self.class_id[some].tolist(), self.labels
+        if labels is None:
+            return [None] * len(ids)
+        if isinstance(labels, Mapping):
+            return [labels.get(i) for i in ids]
+        return [labels[i] if 0 <= i < len(labels) else None for i in ids]
+
+    def _labels(self, given: Labels | None) -> list[str] | None:
+        """Return the name of each object's class by labels that were given, or else by its own."""
+        if given is not None:
+            return names_of(given, self.class_id.tolist())
+        return None if self.labels is None else self.names
+
+    def crop(self, image: Any) -> list[NDArray[np.uint8]]:
+        """Cut the boxes out of their image, as for a classifier.
+
+        Args:
+            image: As for `draw`.
+
+        Returns:
+            For each object a copy ``(h, w, C) uint8`` of the part of its box in the image, of at
+            least one pixel, with the channels of the image.
+
+        Raises:
+            ImportError: `image` is a file and Pillow is not installed.
+            OSError: The file cannot be read.
+            TypeError: `image` cannot be an image.
+            ValueError: `image` has a wrong shape, or a coordinate is not finite.
+        """
+        pixels, _ = as_pixels(image)
+        return [_cut(pixels, box) for box in self.xyxy]
+
     def __repr__(self) -> str:
         """Show the number of objects and the size of masks and keypoints."""
         return f"<Detections of {', '.join([_objects(len(self)), *_extras(self)])}>"
@@ -203,11 +258,15 @@ class Detections:
     def __str__(self) -> str:
         """Show the objects, at most 20 of them, as a table."""
         lines = [", ".join([_objects(len(self)), *_extras(self)])]
+        shown = self[:_SHOWN]
+        titles = [str(i) for i in shown.class_id.tolist()] if self.labels is None else shown.names
+        width = max([5, *map(len, titles)])
         if len(self) > 0:
-            lines.append("class confidence      left       top     right    bottom")
-        for one in self[:_SHOWN]:
+            lines.append(f"{'class':<{width}} confidence      left       top     right    bottom")
+        for title, one in zip(titles, shown):
             box = "".join(f"{v:10.1f}" for v in one.xyxy.tolist())
-            lines.append(f"{one.class_id:5} {one.confidence:10.1%}{box}")
+            aligned = f"{title:>{width}}" if self.labels is None else f"{title:<{width}}"
+            lines.append(printable(f"{aligned} {one.confidence:10.1%}{box}"))
         if len(self) > _SHOWN:
             lines.append(f"... and {len(self) - _SHOWN} more")
         return "\n".join(lines)
@@ -238,11 +297,12 @@ class Detections:
                 one.__dict__[name] = None if value is None else value[index]
             one.__dict__["confidence"] = float(one.confidence)
             one.__dict__["class_id"] = int(one.class_id)
+            (one.__dict__["name"],) = self._known(slice(index, index + 1 or None))
             return one
         rows = index if isinstance(index, slice) else _selection(index, len(self))
         values = [self.__dict__[name] for name, _, _ in _FIELDS]
         chosen: list[Any] = [None if value is None else value[rows] for value in values]
-        return Detections(*chosen)
+        return Detections(*chosen, labels=self.labels)
 
     def draw(
         self,
@@ -265,7 +325,7 @@ class Detections:
         Args:
             image: The image that the coordinates belong to: an array ``(H, W)``, ``(H, W, 1)``,
                 ``(H, W, 3)`` or ``(H, W, 4)`` of uint8, a Pillow image, or a file's path.
-            labels: Names of the classes.
+            labels: Names of the classes; None: those of the objects.
             color: Channel order of an array and of the result, ``"RGB"`` or ``"BGR"``.
             skeleton: Pairs of keypoints to join, counted from 0. None: COCO's for 17 keypoints,
                 otherwise no lines.
@@ -291,7 +351,7 @@ class Detections:
         from rknn_runtime.vision.drawing import draw_objects
 
         ids = self.class_id.tolist()
-        names = list(map(str, ids)) if labels is None else names_of(labels, ids)
+        names = self._labels(labels) or list(map(str, ids))
         captions = [(name, f"{c:.0%}") for name, c in zip(names, self.confidence.tolist())]
         return draw_objects(image, self, captions, color, skeleton, keypoint_threshold, font, out)
 
@@ -378,8 +438,8 @@ class Detections:
                 are numbered 1 to 90. None: the class numbers.
 
         Returns:
-            ``image_id``, ``category_id``, ``bbox`` (left, top, width, height) and ``score`` per
-            object; ``segmentation`` for a mask (run lengths as text) or an oriented box (a
+            ``image_id``, ``category_id``, ``category_name`` (if known), ``bbox`` (left, top,
+            width, height) and ``score`` per object; ``segmentation`` for a mask (run lengths as text) or an oriented box (a
             polygon); ``keypoints`` with their confidence in the third place. Join the lists of
             all images and pass them to ``json.dumps`` to get the file.
 
@@ -395,6 +455,7 @@ class Detections:
             if values is not None and not np.isfinite(values).all():
                 raise ValueError(f"{name}: expected finite numbers, got others among them")
         rows = []
+        names = self._labels(None)
         for i in range(len(self)):
             left, top, right, bottom = self.xyxy[i].astype(np.float64).tolist()
             row: dict[str, Any] = {
@@ -403,6 +464,8 @@ class Detections:
                 "bbox": [left, top, right - left, bottom - top],
                 "score": float(_number(self.confidence[i])),
             }
+            if names is not None:
+                row["category_name"] = names[i]
             if self.mask is not None:
                 row["segmentation"] = _compressed(self.mask[i])
             elif self.xyxyxyxy is not None:
@@ -432,8 +495,8 @@ class Detections:
         import io
 
         columns: list[tuple[list[str], Any]] = [(["class_id"], self.class_id[:, None].tolist())]
-        if labels is not None:
-            names = names_of(labels, self.class_id.tolist())
+        names = self._labels(labels)
+        if names is not None:
             columns.append((["label"], [[name] for name in names]))
         columns.append((["confidence"], _shown(self.confidence[:, None])))
         columns.append((["left", "top", "right", "bottom"], _shown(self.xyxy)))
@@ -479,8 +542,9 @@ class Detections:
                 "to_supervision needs supervision: pip install supervision"
             ) from error
         data: dict[str, Any] = {}
-        if labels is not None:
-            data["class_name"] = np.array(names_of(labels, self.class_id.tolist()), str)
+        names = self._labels(labels)
+        if names is not None:
+            data["class_name"] = np.array(names, str)
         if self.xyxyxyxy is not None:
             data["xyxyxyxy"] = self.xyxyxyxy.copy()
         if self.keypoints is not None:
@@ -508,6 +572,11 @@ def _checked(
     """Return a read-only view of an array with the dtype and shape of a field."""
     if not isinstance(value, np.ndarray):
         raise TypeError(f"{name}: expected an array of {dtype}, got {type(value).__name__}")
+    if name == "class_id" and value.dtype.kind in "iu" and value.dtype != dtype:
+        fitting = value.astype(dtype)
+        if not np.array_equal(fitting, value):
+            raise ValueError(f"class_id: expected numbers that fit int32, got {value.max()}")
+        value = fitting
     if value.dtype != dtype:
         raise TypeError(f"{name}: expected an array of {dtype}, got {value.dtype}")
     view = value.view(np.ndarray)
@@ -518,6 +587,19 @@ def _checked(
         raise ValueError(f"{name}: expected shape ({shape}), got {view.shape}")
     view.setflags(write=False)
     return view
+
+
+def _cut(pixels: NDArray[np.uint8], box: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Copy the part of a box in an image, of at least one pixel."""
+    if not np.isfinite(box).all():
+        raise ValueError("xyxy: expected finite numbers, got a NaN or an infinity")
+    height, width = pixels.shape[:2]
+    left, top, right, bottom = box.tolist()
+    x, y = (int(min(max(low, 0), side - 1)) for low, side in ((left, width), (top, height)))
+    part: NDArray[np.uint8] = pixels[
+        y : max(math.ceil(bottom), y + 1), x : max(math.ceil(right), x + 1)
+    ]
+    return part.copy()
 
 
 def _equal(one: Any, other: Any) -> bool:

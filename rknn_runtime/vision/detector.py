@@ -106,6 +106,7 @@ class Detector(ImageModel):
         self.decoder = reading.make(
             conf_threshold=conf_threshold, iou_threshold=iou_threshold, **options
         )
+        self.decoder.labels = self.labels
         for symptom in self.decoder.symptoms:
             tell(str(symptom))
         self.symptoms = self.decoder.symptoms

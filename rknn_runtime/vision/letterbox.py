@@ -132,6 +132,7 @@ class LetterboxTransform:
             detections.class_id,
             keypoints=None if keypoints is None else self.points_to_image(keypoints),
             xyxyxyxy=None if corners is None else self.points_to_image(corners),
+            labels=detections.labels,
         )
 
 

@@ -58,7 +58,7 @@ def test_fields_are_read_only_views() -> None:
         ("confidence", np.zeros(2), TypeError, "confidence: .* got float64"),
         ("confidence", np.zeros(3, np.float32), ValueError, r"shape \(2\), got \(3,\)"),
         ("confidence", np.zeros((2, 1), np.float32), ValueError, r"got \(2, 1\)"),
-        ("class_id", np.zeros(2, np.int64), TypeError, "class_id: .* of int32, got int64"),
+        ("class_id", np.zeros(2), TypeError, "class_id: .* of int32, got float64"),
         ("mask", np.zeros((2, 4, 4), np.uint8), TypeError, "mask: .* of bool, got uint8"),
         ("mask", np.zeros((2, 4), bool), ValueError, r"shape \(2, any, any\), got \(2, 4\)"),
         ("keypoints", np.zeros((2, 5, 2), np.float32), ValueError, r"shape \(2, any, 3\)"),
@@ -242,3 +242,45 @@ def test_an_object_of_other_fields_is_refused(
     }
     with pytest.raises(error, match=message):
         Detection(**fields)
+
+
+
+NAMED = Detections(
+    np.array([[1, 2, 30.5, 40], [-5, -5, -1, 2]], np.float32),
+    np.array([0.9, 0.4], np.float32),
+    np.array([1, 7]),
+    labels=["cat", "dog"],
+)
+
+
+def test_names_come_with_the_objects():
+    """Whatever shows them has the names of their classes without being told."""
+    assert NAMED.names == ["dog", "class 7"]
+    assert [one.name for one in NAMED] == ["dog", None]
+    assert "dog" in str(NAMED)
+    assert "Detection of dog" in repr(NAMED[0])
+    assert "class 7" in str(NAMED)
+    assert NAMED.to_dict()["detections"][0]["label"] == "dog"
+    assert "label" not in NAMED.to_dict()["detections"][1]
+    assert NAMED.to_csv().splitlines()[1].startswith("1,dog,0.9")
+    assert [row["category_name"] for row in NAMED.to_coco(1)] == ["dog", "class 7"]
+    assert NAMED[:1].names == NAMED[[0]].names == ["dog"]
+    assert NAMED.to_dict(list("abcdefgh"))["detections"][1]["label"] == "h"
+    assert NAMED[-1].class_id == 7 and NAMED[-1].name is None
+
+
+def test_class_numbers_of_any_integer_type():
+    """int64, as NumPy makes it, is taken where it fits 32 bits."""
+    assert NAMED.class_id.dtype == np.int32
+    with pytest.raises(ValueError, match="class_id: expected numbers that fit int32"):
+        Detections(NAMED.xyxy, NAMED.confidence, np.array([1, 2**40]))
+
+
+def test_crops():
+    """The part of each box in the image, at least a pixel, as copies."""
+    image = np.arange(50 * 60 * 3, dtype=np.uint8).reshape(50, 60, 3)
+    first, second = NAMED.crop(image)
+    assert np.array_equal(first, image[2:40, 1:31])
+    assert not np.shares_memory(first, image)
+    assert second.shape == (2, 1, 3)
+    assert np.array_equal(NAMED[0].crop(image), first)

@@ -155,3 +155,9 @@ def test_camera_frames(model, color):
     assert found == detector.decoder(model.output_raw(0), transform)
     expected = detector(SCENES[0])
     assert sorted(found.class_id) == sorted(expected.class_id) and len(found) > 4
+
+
+def test_objects_have_the_names_of_the_file(model):
+    """Those of the file, or the given ones; of views and of a pool's results, too."""
+    assert "circle" in Detector(model)(SCENES[0]).names
+    assert "disc" in Detector(model, ["disc", *"abcde"])(SCENES[0])[:3].names

@@ -23,6 +23,8 @@ from rknn_runtime.vision.plausibility import Symptom
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from rknn_runtime.vision.labels import Labels
+
     RawOutputs = Union[NDArray[Any], Sequence[NDArray[Any]]]
 
 __all__ = ["BoundOutputs", "Decoder", "OutputViews"]
@@ -246,6 +248,8 @@ class Decoder:
         self._options.suppress = True
         #: What is wrong with the outputs, such as a scale that is too coarse.
         self.symptoms: tuple[Symptom, ...] = ()
+        #: Names of the classes, for the detections.
+        self.labels: Labels | None = None
         self.conf_threshold = conf_threshold
         self.iou_threshold = iou_threshold
         self._options.class_agnostic = bool(class_agnostic)
@@ -334,7 +338,7 @@ class Decoder:
 
     def results(self, transform: LetterboxTransform | None) -> Detections:
         """Return the results of the last decoding, with its transform; the lock is held."""
-        return Detections._of(self._columns, self._out.count)
+        return Detections._of(self._columns, self._out.count, labels=self.labels)
 
     def _binding(self, attr: TensorAttr) -> OutputViews:
         return next(binding for binding in self._bindings if binding.attr is attr)

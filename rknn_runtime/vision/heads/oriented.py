@@ -100,7 +100,7 @@ class _OrientedDecoder(Decoder):
         corners = self._corners[:n].copy()
         if transform is not None:
             corners = transform.points_to_image(corners)
-        return Detections._of(self._columns, n, xyxyxyxy=corners)
+        return Detections._of(self._columns, n, xyxyxyxy=corners, labels=self.labels)
 
 
 class SplitOrientedDecoder(_OrientedDecoder, SplitDecoder):

@@ -127,7 +127,9 @@ def _with_keypoints(
     if transform is not None:
         values = transform.points_to_image(values)
     keypoints = np.ascontiguousarray(values)
-    return Detections._of(decoder._columns, len(keypoints), keypoints=keypoints)
+    return Detections._of(
+        decoder._columns, len(keypoints), keypoints=keypoints, labels=decoder.labels
+    )
 
 
 class SplitPoseDecoder(SplitDecoder):

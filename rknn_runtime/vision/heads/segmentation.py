@@ -72,7 +72,7 @@ class _Masks:
             pointer(mask),
         )
         check_status(status, "masks")
-        return Detections._of(decoder._columns, n, mask=mask)
+        return Detections._of(decoder._columns, n, mask=mask, labels=decoder.labels)
 
     def _place(self, transform: LetterboxTransform | None) -> None:
         """Set the size of the masks and their place on the prototypes."""
