@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where captions go. Each tries six places at the corners of its box, in the order of `places`,
+ * Where captions go. Each tries six places at the corners of its box, first those outside of it,
  * and takes the first that is free of captions; those that had to be moved up or down to be in
  * the image are tried after the others. Where none is free it takes the first that was tried. */
 #include "rkr.h"
@@ -47,9 +47,9 @@ static void place(const box *b, const int32_t *widths, size_t i, int32_t height,
     const int32_t width = widths[i];
     const int32_t x_end = image_width - width, y_end = image_height - height;
     const int32_t places[6][2] = {
-        {b->left, b->top - height},          {b->left, b->top},
-        {b->right - width, b->top - height}, {b->left, b->bottom},
-        {b->left, b->bottom - height},       {b->right - width, b->bottom - height}};
+        {b->left, b->top - height},    {b->right - width, b->top - height},
+        {b->left, b->bottom},          {b->left, b->top},
+        {b->left, b->bottom - height}, {b->right - width, b->bottom - height}};
     int32_t *corner = corners + 2 * i;
     corner[0] = corner[1] = -1;
     for (int moved = 0; moved < 2; moved++) {

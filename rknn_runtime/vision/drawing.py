@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,10 @@ _PALETTE = bytes.fromhex(
 
 #: Opacity of a mask, of 255: inside, and at the edge.
 _TINT, _TINT_EDGE = 115, 204
+#: The part of a box that no caption hides.
+_HIDDEN = 0.4
+#: Left and right limbs.
+_LEFT, _RIGHT = (0, 160, 255), (255, 130, 20)
 #: CJK fonts have some 20 MB.
 _MAX_FONT_BYTES = 1 << 27
 
@@ -77,14 +81,23 @@ def _colors() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     return paper, np.array(ink, np.uint8)
 
 
+class Style(NamedTuple):
+    """The options of `Detections.draw`."""
+
+    has_captions: bool
+    line_width: int | None
+    color_by: str
+    skeleton: Sequence[tuple[int, int]] | None
+    keypoint_threshold: float
+    font: str | os.PathLike[str] | None
+
+
 def draw_objects(
     image: Any,
     found: Any,
     captions: Sequence[tuple[str, str]],
     color: str,
-    skeleton: Sequence[tuple[int, int]] | None,
-    keypoint_threshold: float,
-    font: str | os.PathLike[str] | None,
+    style: Style,
     out: NDArray[np.uint8] | None,
 ) -> Any:
     """Draw `Detections` on a copy of `image`, or on `out`; see `Detections.draw`.
@@ -95,30 +108,50 @@ def draw_objects(
     pixels, order = as_pixels(image, color)
     height, width = pixels.shape[:2]
     _check_places(height, width, mask, {"xyxy": xyxy, "keypoints": keypoints, "xyxyxyxy": xyxyxyxy})
-    threshold = _threshold(keypoint_threshold)
-    joined = _joined(skeleton, 0 if keypoints is None else keypoints.shape[1])
-    letters = _load_font(_font_path(font), round((height + width) * 0.0095 + 5))
+    threshold = _threshold(style.keypoint_threshold)
+    joined = _joined(style.skeleton, 0 if keypoints is None else keypoints.shape[1])
+    around = xyxy if xyxyxyxy is None else _bounds(xyxyxyxy)
+    letters = _load_font(_font_path(style.font), _letter_size(height + width, around))
     line = max(1, round((height + width) * 0.002))
-    paper, ink = (table[found.class_id % len(table)] for table in _colors())
+    if style.line_width is not None:
+        line = as_int(style.line_width, "line_width", 0, 1000)
+    if style.color_by not in ("class", "instance"):
+        raise ValueError(f'color_by: expected "class" or "instance", got {style.color_by!r}')
+    kinds = found.class_id if style.color_by == "class" else np.arange(len(found))
+    paper, ink = (table[kinds % len(table)] for table in _colors())
     if order == "BGR":
         paper = np.ascontiguousarray(paper[:, ::-1])
     canvas = _canvas(image, pixels, out)
 
-    # The most certain object is on top, and its caption is placed first.
+    # The most certain object is on top, and its caption is placed first; of masks the smallest.
     ranked = np.argsort(-found.confidence, kind="stable")
     below = ranked[::-1]
-    around = xyxy if xyxyxyxy is None else _bounds(xyxyxyxy)
-    writer = _CaptionWriter(canvas, letters, line)
-    writer.place([captions[i] for i in ranked.tolist()], np.ascontiguousarray(around[ranked]))
+    writer = _CaptionWriter(canvas, letters, max(line, 1))
+    if style.has_captions:
+        writer.place([captions[i] for i in ranked.tolist()], np.ascontiguousarray(around[ranked]))
     if mask is not None:
-        for i in below.tolist():
+        areas = np.subtract(xyxy[:, 2:], xyxy[:, :2], dtype=np.float64).prod(axis=1)
+        for i in below[np.argsort(-areas[below], kind="stable")].tolist():
             _tint(canvas, mask[i], xyxy[i], paper[i].tobytes())
-    if xyxyxyxy is None:
+    if line == 0:
+        pass
+    elif xyxyxyxy is None:
         _draw_boxes(canvas, xyxy[below], paper[below], line)
     else:
         _draw_polygons(canvas, xyxyxyxy[below], paper[below], line)
     if keypoints is not None:
-        _draw_keypoints(canvas, keypoints[below], joined, threshold, paper[below], ink[below], line)
+        is_person = keypoints.shape[1] == 17 and np.array_equal(joined, _COCO_SKELETON)
+        limbs = _limbs(joined, paper[below], order) if is_person else None
+        _draw_keypoints(
+            canvas,
+            keypoints[below],
+            joined,
+            threshold,
+            paper[below],
+            ink[below],
+            max(line, 1),
+            limbs,
+        )
     writer.paint(paper[ranked], ink[ranked])
     if isinstance(image, np.ndarray):
         return canvas.pixels if out is None else out
@@ -193,6 +226,29 @@ def _font_path(font: Any) -> str | None:
     return None if font is None else os.fsdecode(font)
 
 
+def _letter_size(sides: int, boxes: NDArray[np.float32]) -> int:
+    """Return the height of letters for an image and the boxes in it."""
+    size = sides * 0.0095 + 5
+    if len(boxes) > 1:
+        height = float(np.median(np.subtract(boxes[:, 3], boxes[:, 1], dtype=np.float64)))
+        size = max(min(size, height / 3), 10)
+    return round(size)
+
+
+def _limbs(joined: NDArray[np.intp], paper: NDArray[np.uint8], order: str) -> NDArray[np.uint8]:
+    """Return the colours of the lines and then the points of COCO's persons.
+
+    Keypoints with odd numbers are on a person's left.
+    """
+    step = 1 if order == "RGB" else -1
+    left, right = (np.array(color[::step], np.uint8) for color in (_LEFT, _RIGHT))
+    ends = np.concatenate([joined, np.arange(17).repeat(2).reshape(-1, 2)])
+    limbs = np.repeat(paper[:, np.newaxis], len(ends), axis=1)
+    limbs[:, (ends % 2 == 1).all(axis=1)] = left
+    limbs[:, ((ends % 2 == 0) & (ends > 0)).all(axis=1)] = right
+    return limbs
+
+
 def _joined(skeleton: Any, count: int) -> NDArray[np.intp]:
     """Return the pairs of keypoints to join, ``(m, 2)``; none where there are no keypoints."""
     if count == 0:
@@ -264,6 +320,7 @@ def _draw_keypoints(
     paper: NDArray[np.uint8],
     ink: NDArray[np.uint8],
     line: int,
+    limbs: NDArray[np.uint8] | None,
 ) -> None:
     """Draw lines between keypoints, then a disc with a thin rim for each keypoint."""
     n, k, m = len(points), points.shape[1], len(joined)
@@ -275,6 +332,8 @@ def _draw_keypoints(
     lines[:, m::2, 4] = line * 1.5 + 0.5
     lines[:, m + 1 :: 2, 4] = line * 1.5 - 0.5
     colors = np.repeat(paper[:, np.newaxis], m + 2 * k, axis=1)
+    if limbs is not None:
+        colors[:, :m], colors[:, m + 1 :: 2] = limbs[:, :m], limbs[:, m:]
     colors[:, m::2] = ink[:, np.newaxis]
     certain = points[..., 2] >= threshold
     shown = np.concatenate([certain[:, joined].all(axis=2), np.repeat(certain, 2, axis=1)], axis=1)
@@ -362,6 +421,20 @@ def _load_font(path: str | None, size: int) -> _Font:
     return _Font(fonts.load_default(), max(1, size // 11))
 
 
+def _hides(
+    corners: NDArray[np.int32], widths: NDArray[Any], height: int, boxes: NDArray[np.float32]
+) -> NDArray[np.bool_]:
+    """Tell which captions hide most of a box, their own or another."""
+    left, top = corners[:, :1].astype(np.float32), corners[:, 1:].astype(np.float32)
+    x1, y1, x2, y2 = np.clip(boxes, -1e6, 1e6).T
+    across = np.minimum(left + widths[:, None], x2) - np.maximum(left, x1)
+    down = np.minimum(top + height, y2) - np.maximum(top, y1)
+    area = np.maximum((x2 - x1) * (y2 - y1), 1)
+    hidden = np.maximum(across, 0) * np.maximum(down, 0) / area
+    is_hiding: NDArray[np.bool_] = (hidden > _HIDDEN).any(axis=1)
+    return is_hiding
+
+
 class _CaptionWriter:
     """Writes captions inside the image, without overlap if there is room.
 
@@ -382,7 +455,9 @@ class _CaptionWriter:
         self._texts = [self._fitting(name, percent, room) for name, percent in captions]
         widths = [width(name) + width(percent) + around for name, percent in self._texts]
         height, size = self._font.height + 2 * self._margin, (self._canvas.height, room + around)
-        self._corners = place_captions(boxes, np.array(widths, np.int32), height, size).tolist()
+        corners = place_captions(boxes, np.array(widths, np.int32), height, size)
+        corners[_hides(corners, np.array(widths), height, boxes)] = -1
+        self._corners = corners.tolist()
 
     def _fitting(self, name: str, percent: str, room: int) -> tuple[str, str]:
         """Shorten a name so that it and the percentage fit, with dots at its end."""

@@ -56,8 +56,8 @@ def place_captions(boxes, widths, height, size):
             corners.append((-1, -1))
             continue
         wanted = [
-            *((left, top - height), (left, top), (right - width, top - height), (left, bottom)),
-            *((left, bottom - height), (right - width, bottom - height)),
+            *((left, top - height), (right - width, top - height), (left, bottom)),
+            *((left, top), (left, bottom - height), (right - width, bottom - height)),
         ]
         x_end, y_end = max(columns - width, 0), max(rows - height, 0)
         places = [(min(max(x, 0), x_end), min(max(y, 0), y_end)) for x, y in wanted]

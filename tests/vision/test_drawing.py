@@ -358,3 +358,59 @@ def test_colors_are_apart() -> None:
     for i in range(80):
         low, high = sorted((luminance(class_color(i)), luminance(text_color(class_color(i)))))
         assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def test_small_masks_are_on_top_of_large_ones() -> None:
+    """Whatever their confidences, the colour of the small one is what a pixel of it shows most."""
+    masks = np.zeros((2, 120, 160), bool)
+    masks[0, 5:115, 5:155] = masks[1, 50:80, 60:100] = True
+    boxes = np.float32([[5, 5, 155, 115], [60, 50, 100, 80]])
+    d = Detections(boxes, np.float32([0.92, 0.6]), np.int32([0, 2]), mask=masks)
+    drawn = d.draw(canvas(), captions=False, line_width=0)
+    red, _, blue = drawn[65, 80].tolist()
+    assert blue > red
+    red, _, blue = drawn[20, 20].tolist()
+    assert red > blue
+
+
+def test_captions_hide_no_small_box() -> None:
+    """A caption goes beside a box of 15 pixels; in a crowd it is left out."""
+    one = box([70, 60, 85, 75])
+    drawn = one.draw(canvas(), ["a long caption"])
+    assert (drawn[62:73, 72:83] == 40).all()
+    assert (drawn[:60] != 40).any()
+    grid = np.float32(
+        [[x, y, x + 15, y + 15] for x in range(2, 140, 17) for y in range(2, 100, 17)]
+    )
+    crowd = Detections(grid, np.full(len(grid), 0.5, np.float32), np.zeros(len(grid), np.int64))
+    drawn = crowd.draw(canvas(), ["a long caption"], line_width=1)
+    without = crowd.draw(canvas(), captions=False, line_width=1)
+    np.testing.assert_array_equal(drawn[:95], without[:95])
+
+
+def test_options_of_captions_lines_and_colours() -> None:
+    """Own texts, none, a width, and a colour for each object of a class."""
+    d = Detections(
+        np.float32([[10, 30, 60, 90], [80, 30, 150, 90]]), np.float32([0.9, 0.8]), np.int32([1, 1])
+    )
+    plain = d.draw(canvas(), captions=False, line_width=3)
+    assert (plain[:30] == 40).all()
+    assert (plain[32, 12:58] == class_color(1)).all() and (plain[33, 14:56] == 40).all()
+    assert (d.draw(canvas(), captions=False, line_width=0) == 40).all()
+    apart = d.draw(canvas(), captions=["one", "two"], color_by="instance")
+    assert tuple(apart[60, 10]) == class_color(0) and tuple(apart[60, 80]) == class_color(1)
+    for wrong in ({"captions": ["one"]}, {"line_width": -1}, {"color_by": "track"}):
+        with pytest.raises(ValueError, match="expected"):
+            d.draw(canvas(), **wrong)
+
+
+def test_limbs_of_both_sides_differ() -> None:
+    """A person's left arm is bluer, the right arm redder, in either order of channels."""
+    points = np.zeros((1, 17, 3), np.float32)
+    points[0, [5, 7], :] = (20, 20, 1), (20, 100, 1)
+    points[0, [6, 8], :] = (140, 20, 1), (140, 100, 1)
+    d = box([0, 0, 160, 120], keypoints=points)
+    for order, blue in (("RGB", 2), ("BGR", 0)):
+        drawn = d.draw(canvas(), captions=False, color=order)
+        left, right = drawn[60, 20], drawn[60, 140]
+        assert left[blue] > left[2 - blue] and right[2 - blue] > right[blue]
