@@ -244,7 +244,6 @@ def test_an_object_of_other_fields_is_refused(
         Detection(**fields)
 
 
-
 NAMED = Detections(
     np.array([[1, 2, 30.5, 40], [-5, -5, -1, 2]], np.float32),
     np.array([0.9, 0.4], np.float32),
