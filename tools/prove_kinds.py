@@ -1,4 +1,4 @@
-"""List the kinds of tasks that networks with known results proved, for csrc/emulator/proven_kinds.h.
+"""List the kinds of tasks that networks with known results proved, for proven_kinds.h.
 
     python tools/prove_kinds.py --results results.jsonl ... --models folder ...
 

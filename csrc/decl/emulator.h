@@ -71,7 +71,8 @@ typedef struct {
     const char *name;   /* of the exported graph */
     const char *reason; /* of a verdict other than RKR_EMU_EXACT; may be empty */
     uint32_t verdict;
-    uint32_t tasks; /* commands executed: 0 where it is computed from its tensors */
+    uint32_t is_faulty; /* 1: the toolkit is known to make wrong commands for it, see reason */
+    uint32_t tasks;     /* commands executed: 0 where it is computed from its tensors */
     uint32_t n_inputs;
     const uint32_t *inputs; /* indices of tensors */
     uint32_t n_outputs;

@@ -189,6 +189,15 @@ static bool check_dpu(rkr_emu *emu, const emu_dpu *dpu) {
            check_stage(emu, dpu, &dpu->bn);
 }
 
+/* Its registers do not tell int16 from int8. */
+static bool check_pooled_type(rkr_emu *emu, const emu_task *task) {
+    const rkr_emu_node *node = &emu->nodes[task->node].public;
+    const uint32_t bytes =
+        node->n_inputs == 0 ? 0 : emu->model->tensors[node->inputs[0]].public.elem_bytes;
+    return bytes == element_bytes(task->pool.precision) ||
+           emu_refuse(emu, "pooling of values of %u bytes", bytes);
+}
+
 static bool check_pooling(rkr_emu *emu, const emu_pooling *pool) {
     const uint32_t group = pool->atom_bytes / element_bytes(pool->precision);
     if (!is_size(pool->in_w, pool->in_h, pool->c) || !is_size(pool->out_w, pool->out_h, 1)) {
@@ -214,7 +223,7 @@ bool emu_check_task(rkr_emu *emu, const emu_task *task) {
     case EMU_TASK_DPU:
         return check_dpu(emu, &task->dpu);
     case EMU_TASK_POOLING:
-        return check_pooling(emu, &task->pool);
+        return check_pooled_type(emu, task) && check_pooling(emu, &task->pool);
     default:
         return true;
     }

@@ -4,6 +4,8 @@
  * if its operator is known. */
 #include "emulator/nodes.h"
 
+#include "emulator/proven.h"
+
 #include <string.h>
 
 #define TYPE_RESIZE 26
@@ -91,7 +93,7 @@ static bool read_attributes(rkr_emu *emu, emu_node *node, rkr_table attributes) 
     if (a == NULL) {
         return false;
     }
-    a->mode = a->coordinates = "";
+    a->mode = a->coordinates = a->rounding = "";
     const uint32_t type = (uint32_t)rkr_flat_scalar(flat, attributes, slot, 1);
     if (op->type == 0 || (type != op->type && !(op->type == TYPE_NORM && type == TYPE_NORM_MINI))) {
         return true;
@@ -100,7 +102,8 @@ static bool read_attributes(rkr_emu *emu, emu_node *node, rkr_table attributes) 
     if (op->type == TYPE_RESIZE || op->type == TYPE_PAD) {
         a->coordinates = short_text(emu, flat, table, 0);
         a->mode = short_text(emu, flat, table, op->type == TYPE_PAD ? 0 : 4);
-        return a->mode != NULL && a->coordinates != NULL;
+        a->rounding = short_text(emu, flat, table, op->type == TYPE_PAD ? 0 : 5);
+        return a->mode != NULL && a->coordinates != NULL && a->rounding != NULL;
     }
     if (op->type == TYPE_NORM) {
         a->mode = short_text(emu, flat, table, 0);
@@ -219,6 +222,12 @@ static void choose(rkr_emu *emu, emu_node *node) {
 
 void emu_choose_ways(rkr_emu *emu) {
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
-        choose(emu, &emu->nodes[i]);
+        emu_node *node = &emu->nodes[i];
+        const char *fault = emu_find_fault(emu, node);
+        if (fault != NULL) {
+            node->doubt = node->assumed = fault;
+            node->public.is_faulty = 1;
+        }
+        choose(emu, node);
     }
 }

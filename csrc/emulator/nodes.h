@@ -15,6 +15,7 @@ typedef struct emu_attributes {
     float fill;       /* of a Pad; the factor of an attention */
     const char *mode;
     const char *coordinates;
+    const char *rounding; /* of the nearest neighbour */
 } emu_attributes;
 
 /* The first computes a node; the second its real values from real inputs, with `out` zeroed. */

@@ -66,6 +66,11 @@ class _Described:
     emulation: Emulation | str | None
     symptoms: tuple[Symptom, ...] | None
     layers: Sequence[Layer] | None
+    faults: tuple[str, ...]
+
+    def warnings(self) -> list[str]:
+        """Return what may surprise, and what the toolkit made wrong."""
+        return [*warnings_about(self.info, guess_head(self.info)), *self.faults]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -118,7 +123,8 @@ def run(arguments: Namespace) -> int:
         emulation = _emulate(model) if arguments.emulate else None
         symptoms = _judged(model, arguments.photos) if arguments.health else None
         layers = read_layers(model) if arguments.layers else None
-        described.append(_Described(model, info, emulation, symptoms, layers))
+        faults = _faults(model)
+        described.append(_Described(model, info, emulation, symptoms, layers, faults))
     if arguments.json:
         for one in described:
             print(json.dumps(_as_json(one)))
@@ -145,9 +151,14 @@ def _judged(model: str, photos: str | None) -> tuple[Symptom, ...]:
         return (*found, *judge_photos(model, images_in(photos, "--photos")))
 
 
+def _faults(model: str) -> tuple[str, ...]:
+    from rknn_runtime.sim.faults import toolkit_faults
+
+    return toolkit_faults(model)
+
+
 def _emulate(model: str) -> Emulation | str:
     """Open a model on the emulated NPU, or return the reason why it is refused."""
-    # Only here: nothing else of the command line opens the simulated runtime.
     from rknn_runtime.sim.emulator import Emulator, EmulatorError
 
     try:
@@ -192,7 +203,7 @@ def _as_json(one: _Described) -> dict[str, Any]:
         "inputs": inputs,
         "outputs": [_attr_as_json(attr) for attr in info.outputs],
         "head": head and {"name": head.name, "classes": head.classes},
-        "warnings": warnings_about(info, head),
+        "warnings": one.warnings(),
     }
     if isinstance(one.emulation, str):
         entry["emulation"] = {"refused": one.emulation, "nodes": []}
@@ -280,7 +291,7 @@ def _page(one: _Described) -> list[str]:
         lines += _section(title, _tensors(attrs))
         if title == "inputs":
             lines += _input_lines(info)
-    warnings = warnings_about(info, head)
+    warnings = one.warnings()
     if warnings:
         lines += ["", "warnings", *table([[f"  - {text}"] for text in warnings])]
     if one.symptoms is not None:
@@ -431,7 +442,7 @@ def _row(one: _Described) -> list[str]:
         _shapes(info.outputs),
         str(head) if head else "-",
         _bytes(_all_bytes(info)),
-        str(len(warnings_about(info, head)) or "-"),
+        str(len(one.warnings()) or "-"),
     ]
     if one.symptoms is not None:
         kinds = dict.fromkeys(symptom.kind for symptom in one.symptoms)

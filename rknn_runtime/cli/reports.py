@@ -12,7 +12,7 @@ from rknn_runtime.cli.files import line_of, naming, write_text
 from rknn_runtime.cli.sources import Item, Names
 from rknn_runtime.streams.address import path_of
 from rknn_runtime.vision.heads.classification import Classifications
-from rknn_runtime.vision.images import as_pixels, import_pillow
+from rknn_runtime.vision.images import as_pixels, import_pillow, size_of_file
 
 if TYPE_CHECKING:
     from rknn_runtime.vision.detections import Detections
@@ -190,10 +190,7 @@ def image_size(item: Item) -> tuple[int, int]:
     if not isinstance(item.image, str):
         height, width = item.image.shape[:2]
         return int(height), int(width)
-    with import_pillow().Image.open(item.image) as image:
-        width, height = image.size
-        turned = image.getexif().get(0x0112, 1) >= 5  # EXIF orientation: a quarter turn
-    return (width, height) if turned else (height, width)
+    return size_of_file(item.image)
 
 
 FORMATS: dict[str, Callable[[TextIO, Any], Report]] = {

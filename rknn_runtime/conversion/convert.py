@@ -24,6 +24,7 @@ from rknn_runtime.conversion.options import (
 from rknn_runtime.conversion.plan import Plan, custom_string, plan_of
 from rknn_runtime.conversion.report import Conversion, judged
 from rknn_runtime.conversion.toolkit import run_job
+from rknn_runtime.sim.faults import toolkit_faults
 from rknn_runtime.vision.labels import Labels
 
 
@@ -154,6 +155,7 @@ def convert(
         }
         log = run_job(runner, job, say)
         replace_file(place, Path(folder, "network.rknn").read_bytes())
+        notes += toolkit_faults(place)
         found = None
         if report and shown and plan.onnx is not None and plan.size is not None:
             say("comparing with the network in float")

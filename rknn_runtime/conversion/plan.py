@@ -79,6 +79,7 @@ def plan_of(
     gray = "GRAY" if channels == 1 else color
     left = graph.operators(outputs)
     rest = _load_of(load, set(graph.inputs) - set(inputs))
+    notes += _padded_averages(graph)
     return Plan(onnx, cut, found, named, task, size, channels, gray, left, rest, tuple(notes))
 
 
@@ -109,6 +110,24 @@ def _cut(
     if found.name.startswith(("yolov5", "yolov7")) and "anchors" not in found.options:
         notes.append("the anchors are not in the graph: those of YOLOv5 are assumed")
     return parted.outputs, found, notes
+
+
+def _padded_averages(graph: OnnxGraph) -> list[str]:
+    """Find averages of the whole input whose padding rknn-toolkit2 2.3.2 forgets.
+
+    The file does not show it, other than the toolkit's other faults.
+    """
+    found = []
+    for node in graph.nodes:
+        given = {each.name: list(each.ints) for each in node.attribute}
+        shape = graph.shape(node.input[0]) if node.op_type == "AveragePool" else None
+        if shape and any(given.get("pads", ())) and given["kernel_shape"] == list(shape[2:]):
+            found.append(
+                f"AveragePool {node.name}: a fault of rknn-toolkit2 2.3.2, on boards too: it "
+                "averages the whole input and forgets the padding; use a depthwise Conv with "
+                "equal weights"
+            )
+    return found
 
 
 def _load_of(load: Mapping[str, Any], gone: set[str]) -> dict[str, Any]:

@@ -94,6 +94,9 @@ class NodeInfo:
     #: Indices of tensors.
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    #: Whether the toolkit is known to make wrong commands for it, which boards execute, too; the
+    #: reason says how to avoid it.
+    is_faulty: bool = False
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,7 @@ class Machine:
             int(raw.tasks),
             tuple(raw.inputs[i] for i in range(raw.n_inputs)),
             tuple(raw.outputs[i] for i in range(raw.n_outputs)),
+            bool(raw.is_faulty),
         )
 
     @property

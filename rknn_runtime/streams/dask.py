@@ -7,7 +7,6 @@ see ``docs/fleet.md``.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import tempfile
@@ -24,6 +23,7 @@ from rknn_runtime.streams.address import shown
 from rknn_runtime.streams.pool import Pool
 from rknn_runtime.streams.source import FrameSource
 from rknn_runtime.vision.detector import Detector
+from rknn_runtime.vision.images import decoded
 
 try:
     from distributed import Client, as_completed, get_worker
@@ -87,6 +87,8 @@ class _RecordTask:
         detector = Detector(model, **self._options)
 
         def detect(image: Any, **each: Any) -> dict[str, Any]:
+            if isinstance(image, tuple):  # decoded here, so that a damaged one fails alone
+                image = decoded(image[1], image[0])
             return detector(image, **each).to_dict(detector.labels)
 
         return detect
@@ -320,9 +322,7 @@ def _frames(item: Any) -> Iterator[tuple[dict[str, Any], Any]]:
                     return
                 yield _place(item.path, frame.index, frame.time_s), frame.image
     elif isinstance(item, tuple):
-        from PIL import Image
-
-        yield _place(item[0], 0, 0.0), Image.open(io.BytesIO(item[1]))
+        yield _place(item[0], 0, 0.0), item
     else:
         yield _place(item, 0, 0.0), item
 

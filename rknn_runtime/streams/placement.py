@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from rknn_runtime._arrays import as_int
@@ -12,7 +12,7 @@ from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import RknnError, RknnStatusError
 from rknn_runtime.npu.model import Model
 
-__all__ = ["core_masks", "cpus_of", "npu_cores", "pin_this_thread"]
+__all__ = ["checked_masks", "core_masks", "cpus_of", "npu_cores", "pin_this_thread"]
 
 _SINGLE_CORES = (CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2)
 #: Statuses of a runtime that refuses a core.
@@ -49,6 +49,22 @@ def core_masks(cores: int, contexts: int) -> list[CoreMask | None]:
     if cores == 1:
         return [None] * contexts
     return [_SINGLE_CORES[i % cores] for i in range(contexts)]
+
+
+def checked_masks(masks: Sequence[CoreMask | None], most: int) -> list[CoreMask | None]:
+    """Return the masks of a caller as a list.
+
+    Numbers are refused: 2 could be core 2, or the mask of core 1.
+    """
+    wanted = "core_masks: expected CoreMask members such as [CoreMask.CORE_0, CoreMask.CORE_1], got"
+    if not isinstance(masks, Sequence) or isinstance(masks, str):
+        raise TypeError(f"{wanted} {masks!r}")
+    for mask in masks:
+        if mask is not None and not isinstance(mask, CoreMask):
+            raise TypeError(f"{wanted} {mask!r} in {masks!r}")
+    if not 1 <= len(masks) <= most:
+        raise ValueError(f"core_masks: expected 1 to {most}, got {len(masks)}")
+    return list(masks)
 
 
 def cpus_of(cpus: str | Collection[int] | None, root: str = _CPUS) -> frozenset[int] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import weakref
@@ -12,7 +11,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from sys import is_finalizing
 from time import monotonic, perf_counter
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rknn_runtime._arrays import as_float, as_int
 from rknn_runtime.enums import CoreMask, InitFlag
@@ -27,6 +26,9 @@ from rknn_runtime.streams.source import Frame, FrameSource
 from rknn_runtime.streams.stats import PoolStats
 from rknn_runtime.streams.worker import Job, JobQueue, Worker, call_of, made_of
 from rknn_runtime.vision.detector import Detector
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = ["Pool"]
 
@@ -70,8 +72,8 @@ class Pool(Closing):
             task: Made of each context and called with each frame: `Detector`, `Classifier`, or
                 `Model`, whose frame is an array, or a tuple with one array per input.
             contexts: Number of contexts; None: two per core.
-            core_masks: The cores of each context, instead of `contexts`; None: one core each, in
-                turn.
+            core_masks: The cores of each context, such as ``[CoreMask.CORE_0, CoreMask.CORE_1]``,
+                instead of `contexts`; None: one core each, in turn.
             library: As for `Model`.
             flags: As for `Model`.
             check: As for `Model`.
@@ -89,6 +91,8 @@ class Pool(Closing):
         self._generation = fork_generation()
         self._jobs: JobQueue = SimpleQueue()
         self._dropped, self._counting = 0, threading.Lock()
+        #: Held by the thread of a context that closes the pool, from a callback of a future.
+        self._closes_itself = threading.Lock()
         self._began = perf_counter()
         self._workers: list[Worker] = []
         self._models: list[Model] = []
@@ -121,9 +125,7 @@ class Pool(Closing):
             raise ValueError("contexts, core_masks: expected one of them, got both")
         if contexts is not None:
             contexts = as_int(contexts, "contexts", 1, _MOST_CONTEXTS)
-        masks = None if core_masks is None else list(core_masks)
-        if masks is not None and not 1 <= len(masks) <= _MOST_CONTEXTS:
-            raise ValueError(f"core_masks: expected 1 to {_MOST_CONTEXTS}, got {len(masks)}")
+        masks = None if core_masks is None else placement.checked_masks(core_masks, _MOST_CONTEXTS)
         if not isinstance(model, Model):
             origin = Model(model, library=library, flags=flags, check=check)
         elif library is not None:
@@ -194,6 +196,8 @@ class Pool(Closing):
             An awaitable of the task's result or exception. Cancelling it cancels the frame, unless
             a context has begun with it.
         """
+        import asyncio  # here: it is a third of the time of a start
+
         self._check_open()
         loop = asyncio.get_running_loop()
         return asyncio.wrap_future(self.submit(frame, **options), loop=loop)
@@ -354,6 +358,18 @@ class Pool(Closing):
                     job.cancel()
         if is_finalizing():
             return  # the workers never continue, perhaps in the middle of a run
+        if any(worker.is_current for worker in self._workers):
+            if not self._closes_itself.acquire(blocking=False):
+                return  # another callback is closing it, and waits for this one
+            try:
+                self._end(timeout)
+            finally:
+                self._closes_itself.release()
+        else:
+            self._end(timeout)
+
+    def _end(self, timeout: float | None) -> None:
+        """Wait for the workers and close the models."""
         _dismiss(self._jobs, len(self._workers))
         end = None if timeout is None else monotonic() + timeout
         for worker in self._workers:

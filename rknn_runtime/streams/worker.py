@@ -115,6 +115,9 @@ class Worker:
             # Its traceback would hold arrays of the model, which could then not be closed.
             traceback.clear_frames(caught.__traceback__)
             error = caught
+            if isinstance(caught, StopIteration):  # it would end the loop over the results
+                error = RuntimeError("the task raised StopIteration")
+                error.__cause__ = caught
         # Before the result is set: waiters find the frame counted.
         self._times.add([*marks, perf_counter()] if error else marks, error is not None)
         if error is None:
@@ -126,8 +129,15 @@ class Worker:
         """Return the frames and times so far."""
         return ContextStats(self._core_mask, *self._times.sums, self._times.phases())
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs in this thread, as a callback of a future does."""
+        return self._thread is threading.current_thread()
+
     def join(self, timeout: float | None) -> bool:
-        """Wait for the thread to end; return whether it has ended."""
+        """Wait for the thread to end, unless it is the caller's; return whether it has ended."""
+        if self.is_current:
+            return True
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
@@ -136,7 +146,18 @@ def made_of(task: Callable[..., Any], model: Model, options: dict[str, Any]) -> 
     """Make a pool's task for a context; a `Model` is a task itself."""
     if task is Model and options:
         raise TypeError(f"a Model takes no options, got {', '.join(options)}")
-    return model if task is Model else task(model, **options)
+    if task is Model:
+        return model
+    try:
+        made: Callable[..., Any] = task(model, **options)
+        return made
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        raise TypeError(
+            f"{error}: a Pool itself takes contexts=, core_masks= and cpus=, and passes other "
+            "options to its task"
+        ) from None
 
 
 def call_of(made: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ...]]:

@@ -1,9 +1,14 @@
-"""Images as uint8 arrays: from arrays, Pillow images and files."""
+"""Images as uint8 arrays: from arrays, Pillow images and files.
+
+Files come through one door, `opened_image`: Pillow alone would decide by the content, and starts
+Ghostscript for an EPS file named ``photo.jpg``.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,18 +16,25 @@ import numpy as np
 from rknn_runtime._files import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-__all__ = ["IMAGE_SUFFIXES", "as_pixels", "check_color", "files_with", "import_pillow"]
+__all__ = [
+    "IMAGE_SUFFIXES", "as_pixels", "check_color", "decoded", "files_with", "import_pillow",
+    "size_of_file",
+]  # fmt: skip
 
 #: Far larger than any image for a model.
 MAX_FILE_BYTES = 1 << 28
 #: Order of the first three channels; a fourth is alpha in either.
 COLORS = ("RGB", "BGR")
-#: Endings of image files in folders; Pillow reads them all.
+#: Formats of image files, as Pillow names them, and their endings.
+_FORMATS = ("BMP", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+#: Pixels of an image file unless RKNN_MAX_PIXELS says otherwise: decoding takes 10 bytes of each.
+_MOST_PIXELS = 64_000_000
+_TURNED = 0x0112  # EXIF's orientation: 1 or nothing is upright, 5 to 8 a quarter turn
 IMAGE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 
@@ -73,11 +85,13 @@ def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
         OSError: The file cannot be read.
         TypeError: `image` is none of these, or an array of another dtype.
         ValueError: An array has another shape, the image has no pixels, or the file cannot be
-            decoded or is larger than 256 MiB.
+            decoded, is larger than 256 MiB or has more than 64 million pixels (another limit:
+            the environment variable RKNN_MAX_PIXELS).
     """
     check_color(color)
     if isinstance(image, (str, os.PathLike)):
-        return _pillow_pixels(_read(image)), "RGB"
+        import_pillow()  # when it is missing, that is the message, whatever the file
+        return _pillow_pixels(decoded(read_file(image, MAX_FILE_BYTES), image)), "RGB"
     if isinstance(image, np.ndarray):
         return _array_pixels(image.view(np.ndarray)), color
     if hasattr(image, "getbands") and hasattr(image, "convert"):
@@ -88,17 +102,71 @@ def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
     )
 
 
-def _read(path: str | os.PathLike[str]) -> Any:
-    """Decode a file and turn the image upright."""
+def decoded(data: bytes, name: str | os.PathLike[str]) -> Any:
+    """Decode an image file and turn it upright.
+
+    Args:
+        data: The content of the file.
+        name: Its name, for messages.
+
+    Returns:
+        A Pillow image.
+
+    Raises:
+        ImportError: Pillow is not installed.
+        ValueError: It cannot be decoded, or has too many pixels.
+    """
+    with _opened(data, name) as image:
+        if image.getexif().get(_TURNED, 1) == 1:
+            image.load()
+            return image  # leaving the block closes the file, not the image
+        return import_pillow().ImageOps.exif_transpose(image)
+
+
+def size_of_file(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Return height and width of an upright image file in pixels, without decoding it.
+
+    Raises:
+        ImportError: Pillow is not installed.
+        OSError: The file cannot be read.
+        ValueError: It is not an image, or has too many pixels.
+    """
+    with _opened(read_file(path, MAX_FILE_BYTES), path) as image:
+        width, height = image.size
+        is_turned = image.getexif().get(_TURNED, 1) >= 5
+    return (width, height) if is_turned else (height, width)
+
+
+@contextmanager
+def _opened(data: bytes, name: str | os.PathLike[str]) -> Iterator[Any]:
+    """Open an image of a known format and a bounded size, and name it in errors."""
     pillow = import_pillow()
-    file = io.BytesIO(read_file(path, MAX_FILE_BYTES))
+    most = _most_pixels()
     try:
-        with pillow.Image.open(file) as image:
-            return pillow.ImageOps.exif_transpose(image)
+        with pillow.Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+            width, height = image.size
+            if width * height <= most:
+                yield image
+                return
+        reason = f"expected at most {most} pixels, got {width} x {height}"
     except MemoryError:
         raise
+    except pillow.UnidentifiedImageError:
+        reason = f"expected one of {', '.join(_FORMATS)}, got another format or a damaged file"
+    except pillow.Image.DecompressionBombError:
+        reason = f"expected at most {most} pixels, got more than Pillow takes"
     except Exception as error:  # Pillow raises many kinds for damaged files
-        raise ValueError(f"{os.fspath(path)} cannot be decoded as an image: {error}") from error
+        reason = str(error)
+    if "pixels" in reason:
+        reason += ": make it smaller, or set RKNN_MAX_PIXELS"
+    raise ValueError(f"{os.fspath(name)} cannot be decoded as an image: {reason}")
+
+
+def _most_pixels() -> int:
+    text = os.environ.get("RKNN_MAX_PIXELS", str(_MOST_PIXELS))
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"RKNN_MAX_PIXELS: expected a number of pixels, got {text!r}")
+    return int(text)
 
 
 def _array_pixels(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 import struct
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from paths import DATA
 
 from rknn_runtime.modelfile.info import ModelHeader
 from rknn_runtime.modelfile.soc import SOCS
@@ -122,6 +125,8 @@ CONTENTS = {
     "cut": b"RKNN\0\0\0\0" + struct.pack("<QQ", 6, 1 << 20) + bytes(100),
     "zeros": bytes(4096),
 }
+with zipfile.ZipFile(DATA / "toolkit_faults.zip") as archive:
+    CONTENTS["faulty"] = archive.read("faulty/maxpool2_rk3576.rknn")
 
 
 def build(

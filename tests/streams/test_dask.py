@@ -62,10 +62,12 @@ def test_every_frame_once(client, plugin, tmp_path):
     path.write_bytes(image(48))
     damaged.write_bytes(b"nothing")
     items = [(f"{n}.png", image(32 + n)) for n in range(30)]
-    records = list(detect(client, plugin, [*items, path, str(damaged)], chunk=7))
+    sent = ("sent.eps", b"%!PS-Adobe-3.0 EPSF-3.0\n")
+    records = list(detect(client, plugin, [sent, *items, path, str(damaged)], chunk=7))
     by_name = {record["source"]: record for record in records}
-    assert len(records) == len(by_name) == 32
-    assert "error" in by_name.pop(str(damaged))
+    assert len(records) == len(by_name) == 33
+    for name in ("sent.eps", str(damaged)):
+        assert "cannot be decoded as an image" in by_name.pop(name)["error"]
     for record in by_name.values():
         (found,) = record["detections"]
         assert found["label"] == "dog"

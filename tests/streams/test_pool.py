@@ -6,9 +6,11 @@ import asyncio
 import copy
 import functools
 import gc
+import json
 import logging
 import os
 import pickle
+import subprocess
 import sys
 import threading
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -330,6 +332,69 @@ def test_detect_is_awaited(data, live):
     assert [float(out[0, 0]) for (out,) in outputs] == [n % VALUES for n in range(40)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "surfaces"),
+    [
+        (StopIteration, RuntimeError), (GeneratorExit, GeneratorExit), (CancelledError, None),
+        (SystemExit, SystemExit), (KeyboardInterrupt, KeyboardInterrupt),
+    ],
+)  # fmt: skip
+def test_whatever_a_task_raises_surfaces(data, live, kind, surfaces):
+    """In a loop, whose later frames come all the same, and in an event loop, which must not hang.
+
+    A StopIteration would end the loop as if the source had ended.
+    """
+    surfaces = surfaces or (CancelledError, asyncio.CancelledError)
+
+    def task(model):
+        def call(item):
+            if item == 1:
+                raise kind("of the task")
+            return item
+
+        return call
+
+    async def main(pool):
+        return await asyncio.wait_for(pool.detect(1), 60)
+
+    with Pool(data, task, library="sim", contexts=2) as pool:
+        with pool.map(range(4)) as results:
+            assert next(results) == (0, 0)
+            with pytest.raises(surfaces):
+                next(results)
+            assert list(results) == [(2, 2), (3, 3)]
+        with pytest.raises(surfaces):
+            asyncio.run(main(pool))
+
+
+def test_a_callback_may_close_the_pool(data, live):
+    """It runs in the thread of a context, which cannot wait for itself; also two at once."""
+    gate, closed, errors = Gate(), threading.Semaphore(0), []
+
+    def close(_):
+        try:
+            pool.close()
+        except BaseException as error:
+            errors.append(error)
+        closed.release()
+
+    pool = Pool(data, gate, library="sim", contexts=2)
+    jobs = [pool.submit(n) for n in range(2)]
+    for job in jobs:
+        job.add_done_callback(close)
+    gate.open(2)
+    assert all(closed.acquire(timeout=60) for _ in jobs)
+    assert not errors
+    assert pool.is_closed
+    pool.close()
+
+
+def test_asyncio_is_imported_when_it_is_used():
+    """It takes a third of the time in which a program with a pool starts."""
+    code = "import sys; from rknn_runtime.streams import Pool; assert 'asyncio' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_leaving_a_loop_cancels_what_waits(data, live):
     """By ``close``, by ``with``, or by dropping the iterator: the source is read no more."""
     for leave in ("close", "with", "drop"):
@@ -516,16 +581,20 @@ def test_threads_run_on_the_cpus_asked_for(data, live, tmp_path):
 def test_wrong_arguments(data, live):
     """Each is refused with what was expected, and leaves nothing behind."""
     for options, error in (
-        ({"contexts": 0}, ValueError),
-        ({"contexts": 65}, ValueError),
-        ({"contexts": "2"}, TypeError),
-        ({"contexts": 1, "core_masks": [None]}, ValueError),
-        ({"core_masks": []}, ValueError),
-        ({"cpus": "little"}, ValueError),
-        ({"no_such_option": 1}, TypeError),
+        ({"contexts": 0}, ValueError("contexts")),
+        ({"contexts": 65}, ValueError("contexts")),
+        ({"contexts": "2"}, TypeError("contexts")),
+        ({"contexts": 1, "core_masks": [None]}, ValueError("core_masks")),
+        ({"core_masks": []}, ValueError("core_masks: expected 1 to 64, got 0")),
+        ({"core_masks": 7}, TypeError("core_masks: expected CoreMask members such as .*, got 7")),
+        ({"core_masks": [0, 1, 2]}, TypeError(r"core_masks: .*, got 0 in \[0, 1, 2\]")),
+        ({"cpus": "little"}, ValueError("cpus")),
+        ({"no_such_option": 1}, TypeError("no_such_option")),
     ):
-        with pytest.raises(error):
-            Pool(data, Model, library="sim", **options)
+        with pytest.raises(type(error), match=str(error)):
+            Pool(data, **{"task": Model, "library": "sim", **options})
+    with pytest.raises(TypeError, match=r"cores'.* itself takes contexts=, core_masks="):
+        Pool(one_object(json.dumps({"labels": ["cat", "dog"]})), library="sim", cores=3)
     with Pool(data, Model, library="sim", contexts=1) as pool:
         for options, error in (
             ({"drop": "newest"}, ValueError),

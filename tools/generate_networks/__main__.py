@@ -28,7 +28,7 @@ from generate_networks.toolkit import Toolkit  # noqa: E402
 PAIRS = ("rk3588:int8", "rk3588:float16", "rk3566:int8", "rk3562:int8", "rk3576:int8",
          "rv1106:int8", "rv1103b:int8", "rk3566:float16", "rk3562:float16", "rk3576:float16",
          "rk3588:int16", "rk3576:int16", "rv1126b:int8")  # fmt: skip
-MARKS = {"bug": "b", "unread": "u", "unconverted": "c"}
+MARKS = {"bug": "b", "doubted": "d", "unread": "u", "unconverted": "c"}
 
 
 def main() -> int:
@@ -92,7 +92,7 @@ def try_case(options: Any, toolkit: Toolkit, family: str, index: int, done: dict
             size = f"{outcome.steps:8.1f} steps {outcome.excess:6.2f}"
             about = f"{outcome.reason} {outcome.verdicts}"
             print(f"{case.name:16} {pair:15} {outcome.result:11} {size} {about}", flush=True)
-        is_kept = options.keep_all or outcome.result in ("wrong", "unread")
+        is_kept = options.keep_all or outcome.result in ("wrong", "doubted", "unread")
         if options.keep is not None and is_kept and rknn is not None:
             keep(options.keep, f"{options.seed}-{family}-{index}", pair, case.onnx, rknn)
         if options.shrink and outcome.result == "wrong":
@@ -158,7 +158,7 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
             cells.setdefault(name, {}).setdefault(row["pair"], Counter())[row["result"]] += 1
     with contextlib.suppress(KeyError):
         cells["all"] = cells.pop("all")
-    lines = ["right/refused/wrong, b documented bugs of the compiler, u unread, c unconverted"]
+    lines = ["right/refused/wrong, b bugs of the toolkit, d doubted, u unread, c unconverted"]
     lines.append(" ".join([f"{'':14}", *(f"{pair:>15}" for pair in pairs)]))
     for family, row in cells.items():
         texts = []

@@ -36,7 +36,8 @@ Array = np.ndarray[Any, Any]
 class Outcome:
     """What became of one file."""
 
-    #: "right", "refused", "wrong", "unread" or "unconverted".
+    #: "right", "refused", "wrong", "bug" (of the toolkit), "doubted" (wrong, and the verdict says
+    #: that it is not sure), "unread" or "unconverted".
     result: str
     reason: str = ""
     #: Largest difference, in steps of the output and as a part of what rounding explains.
@@ -283,9 +284,16 @@ def judge(network: bytes, rknn: bytes, inputs: list[Array], dtype: str,
         outcome.excess, outcome.reason = np.inf, f"{len(stored)} outputs, not {len(exact)}"
     if not outcome.excess <= 1.0:
         outcome.result = "wrong"
+        faulty = [node for node in machine.nodes if node.is_faulty]
+        if faulty:
+            outcome.result, outcome.reason = "bug", f"{faulty[0].op}: {faulty[0].reason}"[:160]
+            return outcome, stored
         theirs = simulate() if simulate is not None else None
+        unsure = [n for n in machine.nodes if n.verdict in (Verdict.DECODED, Verdict.ASSUMED)]
         if theirs is not None and _is_close(machine.outputs, stored, theirs):
             outcome.result, outcome.reason = "right", "as the toolkit's simulator"
+        elif unsure:
+            outcome.result, outcome.reason = "doubted", f"{unsure[0].op}: {unsure[0].reason}"[:160]
     outcome.kinds = sorted({kind for _, kind in machine.kinds()})
     return outcome, stored
 

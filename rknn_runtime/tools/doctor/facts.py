@@ -164,6 +164,8 @@ class ModelFacts:
     message: str = ""
     failures: tuple[Failure, ...] = ()
     file_bytes: int = 0
+    #: What the toolkit is known to have made wrong in it.
+    faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -615,6 +617,11 @@ class Facts:
     def model_name(self) -> str:
         """The model's file, without its folder."""
         return self.model.path.rpartition("/")[2] if self.model else "model.rknn"
+
+    @property
+    def toolkit_fault(self) -> str:
+        """The layers that the toolkit is known to have made wrong commands for."""
+        return "; ".join(self.model.faults[:3]) if self.model is not None else ""
 
     @property
     def wrong_target(self) -> str:

@@ -20,6 +20,7 @@ from rknn_runtime.modelfile.soc import DEVICE_TREE, soc_of_this_machine
 from rknn_runtime.npu import _elf
 from rknn_runtime.npu.device import DRI, DRM_CLASS, HEAP, RKNPU
 from rknn_runtime.npu.library import LINKED, NAMES, VARIABLE, folders
+from rknn_runtime.sim.faults import toolkit_faults
 from rknn_runtime.tools.doctor.facts import (
     Facts,
     LibraryFacts,
@@ -378,7 +379,8 @@ def model_facts(model: str | os.PathLike[str]) -> ModelFacts:
             found: tuple[Failure, ...] = ()
             with suppress(InvalidModelError, ValueError):  # an unknown SoC
                 found = tuple(failures(file.info()))
-            return ModelFacts(name, "rknn", file.header, "", found, size)
+            faults = toolkit_faults(model)
+            return ModelFacts(name, "rknn", file.header, "", found, size, faults)
     except InvalidModelError as error:
         text = str(error)
         kinds = {"RKNN1": "rknn1", "RKNN3": "rknn3", "truncated": "damaged", "damaged": "damaged",

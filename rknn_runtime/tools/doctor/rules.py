@@ -442,6 +442,8 @@ RULES: tuple[Rule, ...] = (
     Rule("versions-differ", "model", "log:versions", """
         the model is of another version than the runtime ({found}). Use the runtime of the model's
         toolkit, or a newer one""", "{facts.fetch}", WARNING),
+    Rule("toolkit-fault", "model", "toolkit_fault", """
+        {facts.model.path}: {found}""", "", WARNING),
     Rule("model-encrypted", "model", "model_kind=encrypted", """
         {facts.model.path} is encrypted. The vendor's runtime may load it, but it cannot be checked
         here; if it is refused, try the model as it was before encryption""", "", WARNING),
