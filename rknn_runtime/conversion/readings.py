@@ -269,7 +269,7 @@ class _Subject:
         if path.suffix.lower() == ".onnx":
             plan = plan_of(path, {}, keep_graph, "auto", None, color or "RGB")
             if plan.onnx is None or plan.size is None:
-                raise ValueError(f"{path}: expected a network that takes one image")
+                raise ValueError(f"{path}: expected a network that takes one image, got another")
             self.side, self.size, channels = (
                 OnnxSide(plan.onnx, path.name, None),
                 plan.size,
@@ -285,7 +285,7 @@ class _Subject:
             model = stack.enter_context(Model(path, library="sim"))
             attr, self.soc = model.inputs[0], read(path).soc
             if len(model.inputs) != 1 or not attr.takes_pixels or attr.channels not in (1, 3):
-                raise ValueError(f"{path}: expected a model that takes one image")
+                raise ValueError(f"{path}: expected a model that takes one image, got another")
             self.side, self.size, channels = (
                 ModelSide(model, path.name, owned=False), (attr.height, attr.width), attr.channels
             )  # fmt: skip
