@@ -265,7 +265,14 @@ class TensorInput(InputBinding):
 
     def write(self, array: Array) -> None:
         """Normalise and quantize, or take the model's own elements as they are; pack."""
-        self._intake.store(array, self.private())
+        try:
+            self._intake.store(array, self.private())
+        except BaseException as error:
+            from traceback import clear_frames
+
+            # Its traceback would hold the private array, and the model could not be closed.
+            clear_frames(error.__traceback__)
+            raise
 
 
 def input_binding(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import pickle
@@ -11,13 +12,13 @@ import threading
 
 import numpy as np
 import pytest
-from bundles import recorded
+from bundles import image, recorded
 from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
 from paths import PROJECT
 
-from rknn_runtime import Model, TensorMemory
+from rknn_runtime import InputSpec, Layout, Model, TensorMemory, TensorType
 from rknn_runtime.kernels import quantization
-from rknn_runtime.sim import Live
+from rknn_runtime.sim import Live, describe_input
 
 NOTHING = Live(0, 0, 0)
 FRAME = np.zeros((8, 20, 3), np.uint8)
@@ -73,6 +74,49 @@ def test_the_traceback_of_a_refusal_holds_nothing(control):
         kept.append(caught.value)
     model.close()
     assert len(kept) == 2
+
+
+INPUT_KINDS = {
+    "pixels": (image(), None),
+    "image as elements": (image(), InputSpec(pass_through=True)),
+    "image as floats": (image(), InputSpec(dtype=TensorType.FLOAT32, normalized=True)),
+    "feature map": (describe_input("x", (1, 17, 8, 20), zero_point=5, scale=0.25), None),
+    "packed": (
+        describe_input("x", (1, 17, 8, 20), zero_point=5, scale=0.25),
+        InputSpec(pass_through=True, layout=Layout.NC1HWC2),
+    ),
+    "vector": (describe_input("x", (1, 12), zero_point=3, scale=0.25), None),
+    "half floats": (describe_input("x", (1, 12), dtype=TensorType.FLOAT16), None),
+    "integers": (
+        describe_input("x", (1, 8), dtype=TensorType.INT64, zero_point=None, scale=None), None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", INPUT_KINDS)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.zeros(3, np.float32), np.zeros((8, 20, 3), np.complex64), np.zeros((0,), np.int8),
+        np.zeros((1, 3, 8, 20), object), "no array",
+    ],
+    ids=["shape", "dtype", "empty", "objects", "text"],
+)  # fmt: skip
+def test_a_refused_input_does_not_keep_the_model_open(control, kind, wrong):
+    """Neither at the end of ``with`` nor in ``except``, where its traceback is alive."""
+    attr, spec = INPUT_KINDS[kind]
+    for ends_itself in (True, False):
+        options = {} if spec is None else {"inputs": [spec]}
+        model = Model(recorded(inputs=[attr]).data, library="sim", **options)
+        try:
+            with model if ends_itself else contextlib.nullcontext():
+                model.run(wrong)
+        except (TypeError, ValueError):
+            assert model.is_closed is ends_itself
+            model.close()
+        else:
+            pytest.fail("taken")
+        assert control.live == NOTHING
 
 
 def test_close_is_refused_while_a_traceback_holds_memory(control, monkeypatch):
