@@ -19,6 +19,8 @@ import secrets
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
 
 #: Seconds for which an image file is shown.
 _IMAGE_SECONDS = 1.0
+#: Seconds for a frame; more means that the NPU hangs. The emulator needs many for large models.
+_WATCHDOG_S = 120.0
+#: Seconds to wait, after a signal, for frames in work and for a source.
+_PATIENCE_S = 2.0
 #: Seconds between two lines about frames that failed.
 _QUIET_S = 60.0
 
@@ -59,6 +65,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--viewers", type=int, default=32, metavar="N", help="most viewers (32)")
     parser.add_argument("--quality", type=int, default=80, metavar="Q", help="JPEG quality (80)")
+    parser.add_argument(
+        "--reconnect", type=float, metavar="S",
+        help="seconds to try to reopen a camera or stream (60; inf: for ever)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--watchdog", type=float, default=_WATCHDOG_S, metavar="S",
+        help=f"end with status 1 when a frame takes S seconds ({_WATCHDOG_S:g}; 0: never)",
+    )  # fmt: skip
     add_switch(parser, "--draw", "draw into the images, not in the browser")
     add_switch(parser, "--json", "print the address and the token as one JSON object")
     add_switch(parser, "--loop", "restart a file or folder at its end")
@@ -73,9 +87,28 @@ def run(arguments: Namespace) -> None:
         print("rknn-runtime: stopped", file=sys.stderr)
 
 
+@contextmanager
+def _closing(pool: Pool) -> Iterator[None]:
+    """Close a pool, and end the process if a run or a source does not end."""
+    from rknn_runtime.streams.ordered import readers_end
+    from rknn_runtime.tools.service import end_now, notify
+
+    try:
+        yield
+    finally:
+        notify("STOPPING=1")
+        try:
+            pool.close(_PATIENCE_S)
+        except TimeoutError:
+            end_now(f"a frame has not ended for {pool.working_s:.0f} s; ending with status 1")
+        if not readers_end(_PATIENCE_S):
+            end_now("the source does not end; ending with status 1")
+
+
 def _serve(arguments: Namespace) -> None:
     from rknn_runtime.streams.pool import Pool
     from rknn_runtime.tools.serve import LiveView, Server, is_loopback
+    from rknn_runtime.tools.service import Watchdog, notify
 
     check_model_arguments(arguments)
     host, port = _address(arguments.listen)
@@ -83,18 +116,24 @@ def _serve(arguments: Namespace) -> None:
         value = getattr(arguments, name)
         if not 1 <= value <= most:
             raise ValueError(f"--{name}: expected 1 to {most}, got {value}")
+    for name in ("reconnect", "watchdog"):
+        seconds = getattr(arguments, name)
+        if seconds is not None and not seconds >= 0:
+            raise ValueError(f"--{name}: expected seconds, 0 or more, got {seconds}")
     _check_source(arguments.source)
     token = arguments.token or os.environ.get("RKNN_SERVE_TOKEN", "")
     if not token and not is_loopback(host):
         token = secrets.token_urlsafe(16)
     model, task = task_of(arguments)
-    with Pool(model, task, library=arguments.library, contexts=arguments.contexts) as pool:
+    pool = Pool(model, task, library=arguments.library, contexts=arguments.contexts)
+    with _closing(pool):
         first: Any = pool.tasks[0]
         if not hasattr(first, "head"):
             raise ValueError("expected a model that detects, got a classifier")
         view = LiveView(first.labels, quality=arguments.quality, draw=arguments.draw)
         failures = _Failures()
-        frames = _opened(arguments.source)
+        source, reconnect_s = arguments.source, arguments.reconnect
+        frames = _opened(source, reconnect_s)
         with naming(arguments.listen):
             server = Server(
                 view,
@@ -105,15 +144,18 @@ def _serve(arguments: Namespace) -> None:
                 viewers=arguments.viewers,
                 browser_draws=not arguments.draw,
             )
-        with server:
+        hangs = "a frame has been in work, so the NPU or its driver hangs,"
+        with server, Watchdog(lambda: pool.working_s, arguments.watchdog, hangs):
             query = f"?token={quote(token, safe='')}" if token else ""
             name = f"[{host}]" if ":" in host and not host.startswith("[") else host
             url = f"http://{name}:{server.port}/{query}"
             told = json.dumps({"url": url, "token": token or None}) if arguments.json else url
             print(told, flush=True)
-            _feed(pool, view, failures, arguments.source, frames)
+            notify("READY=1")
+            shown = _feed(pool, view, failures, source, frames)
             while arguments.loop:
-                _feed(pool, view, failures, arguments.source, _opened(arguments.source))
+                shown += _feed(pool, view, failures, source, _opened(source, reconnect_s))
+        print(f"rknn-runtime: the end of {source} after {shown} frames", file=sys.stderr)
 
 
 def _check_source(source: str) -> None:
@@ -171,17 +213,17 @@ class _Failures:
         self._in_row = 0
 
 
-def _opened(source: str, start: int = 0) -> FrameSource:
+def _opened(source: str, reconnect_s: float | None = None, start: int = 0) -> FrameSource:
     from rknn_runtime.cli.sources import RECONNECT_S
     from rknn_runtime.streams.source import FrameSource
 
-    return FrameSource(source, start=start, reconnect_s=RECONNECT_S, keep_jpeg=True)
+    if reconnect_s is None:
+        reconnect_s = RECONNECT_S
+    return FrameSource(source, start=start, reconnect_s=reconnect_s, keep_jpeg=True)
 
 
-def _feed(
-    pool: Pool, view: LiveView, failures: _Failures, source: str, frames: FrameSource
-) -> None:
-    """Publish the results, of a file at its own pace, of a live source at once."""
+def _feed(pool: Pool, view: LiveView, failures: _Failures, source: str, frames: FrameSource) -> int:
+    """Publish the results, of a file at its own pace, of a live source at once; count them."""
     begun = time.monotonic()
     done = images = 0
     while True:
@@ -206,10 +248,13 @@ def _feed(
             raise OSError(f"{frames.name}: {frames.ended}")
         if error is None or not Path(source).is_dir():
             break
-        frames = _opened(source, done)  # the rest of a folder, after a file that cannot be read
+        frames = _opened(
+            source, start=done
+        )  # the rest of a folder, after a file that cannot be read
     if not done:
         raise ValueError(f"{source}: expected images, got none")
     _wait_until(begun + images * _IMAGE_SECONDS)
+    return done
 
 
 def _publish(
@@ -244,6 +289,7 @@ def _status(view: LiveView, pool: Pool, failures: _Failures) -> dict[str, Any]:
         "dropped": stats.dropped,
         "failed": failures.count,
         "viewers": view.watchers,
+        "longest run s": round(pool.working_s, 1),
         "phase ms": phases,
         "busy percent": busy,
         "resident kB": resident_kb(),

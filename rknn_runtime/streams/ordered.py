@@ -259,11 +259,24 @@ class _Reader(threading.Thread):
         self.window = window
 
 
-@atexit.register
-def _end_readers() -> None:
+def readers_end(timeout: float) -> bool:
+    """Close all sources; return whether their threads ended within so many seconds each."""
+    readers = _close_readers()
+    for reader in readers:
+        reader.join(timeout)
+    return not any(reader.is_alive() for reader in readers)
+
+
+def _close_readers() -> list[_Reader]:
     readers = [thread for thread in threading.enumerate() if isinstance(thread, _Reader)]
     for reader in readers:
         reader.window.close()
+    return readers
+
+
+@atexit.register
+def _end_readers() -> None:
+    readers = _close_readers()
     with suppress(KeyboardInterrupt):  # the user does not want to wait
         for reader in readers:
             reader.join(None if reader.window.ends_wait else _PATIENCE)

@@ -326,6 +326,14 @@ class Pool(Closing):
         )
 
     @property
+    def working_s(self) -> float:
+        """For how long a context has been working at its frame at most, seconds.
+
+        If it grows far beyond the time of a frame, the NPU or its driver hangs.
+        """
+        return max((worker.working_s for worker in self._workers), default=0.0)
+
+    @property
     def is_closed(self) -> bool:
         """Whether `close` was called."""
         return self._closed.is_set()

@@ -83,6 +83,7 @@ class Worker:
         self._call, self._jobs, self._cpus = call, jobs, cpus
         self._core_mask = core_mask
         self._times = Times(("wait", *phases))
+        self._since = 0.0
         # A daemon, so that a run that never returns cannot keep the interpreter from ending.
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -105,6 +106,7 @@ class Worker:
     def _do(self, job: Job) -> None:
         frame, job.frame = job.frame, None
         marks = [job.submitted, perf_counter()]
+        self._since = marks[1]
         error: BaseException | None = None
         result = None
         try:
@@ -118,6 +120,7 @@ class Worker:
             if isinstance(caught, StopIteration):  # it would end the loop over the results
                 error = RuntimeError("the task raised StopIteration")
                 error.__cause__ = caught
+        self._since = 0.0
         # Before the result is set: waiters find the frame counted.
         self._times.add([*marks, perf_counter()] if error else marks, error is not None)
         if error is None:
@@ -128,6 +131,12 @@ class Worker:
     def stats(self) -> ContextStats:
         """Return the frames and times so far."""
         return ContextStats(self._core_mask, *self._times.sums, self._times.phases())
+
+    @property
+    def working_s(self) -> float:
+        """For how long it has been working at its frame, seconds; 0: it is waiting for one."""
+        since = self._since
+        return perf_counter() - since if since else 0.0
 
     @property
     def is_current(self) -> bool:

@@ -455,6 +455,42 @@ def test_the_command(command):
     events.close()
 
 
+@pytest.mark.parametrize("ending", ["signal", "watchdog"])
+def test_a_run_that_hangs_ends_the_command(tmp_path, ending):
+    """One SIGTERM does, or the watchdog; both say why, with a status that systemd restarts.
+
+    A supervisor hears that it is ready, and nothing more from a watchdog that has given up.
+    """
+    model, picture = tmp_path / "model.rknn", tmp_path / "0.png"
+    model.write_bytes(one_object())
+    Image.new("RGB", (96, 64)).save(picture)
+    inbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    inbox.bind(str(tmp_path / "notify"))
+    inbox.settimeout(60)
+    limit = ("--watchdog", "2") if ending == "watchdog" else ()
+    with inbox, subprocess.Popen(
+        [
+            *(sys.executable, "-m", "rknn_runtime", "serve", str(model), str(picture), "--sim"),
+            *("--listen", "127.0.0.1:0", *limit),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=PROJECT,
+        env={
+            **os.environ, "RKNN_SIM_LATENCY_US": "600000000",
+            "NOTIFY_SOCKET": str(tmp_path / "notify"),
+        },
+    ) as process:  # fmt: skip
+        assert inbox.recv(100) == b"READY=1"
+        if ending == "signal":
+            assert inbox.recv(100) == b"WATCHDOG=1"
+            process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "ending with status 1" in err and "Traceback" not in err
+
+
 def test_no_password_of_a_camera_is_shown(tmp_path):
     """On no path that is served, nor where the command prints."""
     pytest.importorskip("cv2")
@@ -501,6 +537,20 @@ def test_a_camera_that_goes_is_told(tmp_path, monkeypatch, capsys):
     assert err.startswith("rknn-runtime: rtsp://me:***@127.0.0.1:") and "broke off" in err
 
 
+def test_the_end_of_a_folder_is_told(tmp_path, monkeypatch, capsys):
+    """A server that ends without a word looks like one that broke."""
+    from rknn_runtime.cli import main, serve
+
+    monkeypatch.setattr(serve, "_IMAGE_SECONDS", 0.0)
+    model, folder = tmp_path / "model.rknn", tmp_path / "photos"
+    model.write_bytes(one_object())
+    folder.mkdir()
+    for i in range(2):
+        Image.new("RGB", (96, 64)).save(folder / f"{i}.png")
+    assert main(["serve", str(model), str(folder), "--sim", "--listen", "127.0.0.1:0"]) == 0
+    assert capsys.readouterr().err == f"rknn-runtime: the end of {folder} after 2 frames\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -509,6 +559,8 @@ def test_a_camera_that_goes_is_told(tmp_path, monkeypatch, capsys):
         (["--viewers", "0"], "--viewers: expected 1 to 1000"),
         (["--quality", "96"], "--quality: expected 1 to 95"),
         (["--conf", "2"], "--conf: expected 0 to 1"),
+        (["--watchdog", "-1"], "--watchdog: expected seconds, 0 or more, got -1.0"),
+        (["--reconnect", "nan"], "--reconnect: expected seconds, 0 or more, got nan"),
     ],
 )
 def test_nonsense_is_refused(tmp_path, capsys, arguments, message):
