@@ -46,7 +46,7 @@ def main() -> int:
         if count >= 3 * wrong[kind, family]:
             rows[kind] = rows.get(kind, 0) | 1 << family
     text = HEADER.read_text("utf-8")
-    begin, end = text.index("proven_kinds[] = {\n"), text.index("};\n\n#endif")
+    begin, end = text.index("proven_kinds[] = {\n"), text.rindex("};\n")
     lines = [f'    {{"{kind}", 0x{rows[kind]:02x}}},\n' for kind in sorted(rows)]
     HEADER.write_text(text[:begin] + "proven_kinds[] = {\n" + "".join(lines) + text[end:], "utf-8")
     print(f"{len(rows)} kinds; left out, since too many of their networks are wrong:")

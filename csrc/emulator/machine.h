@@ -5,6 +5,7 @@
  *   known_bits.c    the bits of registers that are understood
  *   map_*.c         the meaning of registers: of one family of SoCs, or of several (map_common.c)
  *   check.c         every address of a decoded task lies in the machine's memory
+ *   proven.c doubts.c faults.c   what is not sure of a decoded task
  *   compressed.c    weights that the toolkit compressed
  *   convolution*.c  CNA and CORE: accumulators
  *   dpu*.c lut.c    DPU: from accumulators or memory to stored values

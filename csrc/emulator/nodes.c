@@ -4,8 +4,6 @@
  * if its operator is known. */
 #include "emulator/nodes.h"
 
-#include "emulator/proven.h"
-
 #include <string.h>
 
 #define TYPE_RESIZE 26

@@ -39,6 +39,8 @@ typedef struct emu_operator {
 int emu_read_attributes(rkr_emu *emu);
 /* Which of its tasks are doubtful, once they are decoded. */
 void emu_find_doubts(rkr_emu *emu);
+/* What the toolkit is known to have done wrong for a node, and how to avoid it; NULL: nothing. */
+const char *emu_find_fault(const rkr_emu *emu, const emu_node *node);
 /* Decide how each node is executed, once its tasks are decoded. */
 void emu_choose_ways(rkr_emu *emu);
 

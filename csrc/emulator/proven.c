@@ -8,7 +8,6 @@
  * lists the kinds of tasks whose results were right, made by tools/prove_kinds.py. */
 #include "emulator/proven.h"
 
-#include "emulator/nodes.h"
 #include "emulator/proven_kinds.h"
 
 #include <stdio.h>
@@ -130,120 +129,6 @@ static bool is_proven(emu_family family, const char *text) {
                 sizeof *proven_kinds, compare);
     return found != NULL && (found->families >> family & 1) != 0;
 }
-
-/* ---- faults of the toolkit --------------------------------------------------------- */
-
-#define FAULT "a fault of rknn-toolkit2 2.3.2, on boards too: "
-
-static const char input_pitch[] =
-    FAULT "it reads the model's input as if its channels were padded; pad height or width so that "
-          "height * width is a multiple of 4";
-static const char pool_batch[] =
-    FAULT "it pools only the first image of the batch; convert the model for one image";
-static const char nearest[] =
-    FAULT "it ignores nearest_mode 'floor' with half_pixel; export round_prefer_floor, or "
-          "asymmetric coordinates";
-static const char prelu_rank[] =
-    FAULT "it takes a tensor of rank 3 for one of rank 4; reshape it to [1, channels, length, 1] "
-          "before PRelu and back after it";
-static const char clip_low[] =
-    FAULT "it rounds Clip's lower bound to a whole number and scales the upper bound wrongly; use "
-          "Max and Min instead";
-
-/* Where a task reads and how far its groups of channels lie apart. */
-static bool find_source(const emu_task *task, uint32_t *address, uint32_t *plane) {
-    switch (task->kind) {
-    case EMU_TASK_CONVOLUTION:
-        *address = task->conv.in_address;
-        *plane = task->conv.in_plane;
-        return !task->conv.pixels;
-    case EMU_TASK_DPU:
-        *address = task->dpu.in_address;
-        *plane = task->dpu.in_plane;
-        return !task->dpu.in_combined;
-    case EMU_TASK_POOLING:
-        *address = task->pool.in_address;
-        *plane = task->pool.in_plane;
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* Inputs are the only tensors whose planes are not rounded up to 4 pixels. */
-static bool misreads_input(const rkr_emu *emu, const emu_task *task) {
-    uint32_t address = 0, plane = 0;
-    if (emu->soc->pads_inputs || !find_source(task, &address, &plane)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < emu->model->n_inputs; i++) {
-        const emu_tensor *input = &emu->model->tensors[emu->model->inputs[i]];
-        const rkr_emu_tensor *t = &input->public;
-        const bool has_planes = t->layout == RKR_EMU_NC1HWC2 && !t->is_pixel && t->n_dims == 4 &&
-                                t->n_native == 5 && t->native[1] > 0;
-        const uint64_t pixels = (uint64_t)t->dims[2] * t->dims[3], atom = emu->chip->c2_bytes;
-        const uint64_t padded = (pixels + 3) / 4 * 4 * atom, at = address - input->address;
-        if (!has_planes || !input->has_memory || address < input->address || pixels % 4 == 0 ||
-            pixels == 1 || at >= input->bytes) {
-            continue;
-        }
-        if ((at == 0 && t->native[1] > 1 && plane == padded) ||
-            (at != 0 && at % (t->native[1] * padded) == 0 &&
-             at % (t->native[1] * pixels * atom) != 0 && t->dims[0] > 1)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool ends_with(const char *text, const char *end) {
-    const size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
-static uint32_t count_pooling(const rkr_emu *emu, const emu_node *node) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < node->n_tasks; i++) {
-        count += emu->tasks[node->first_task + i].kind == EMU_TASK_POOLING;
-    }
-    return count;
-}
-
-const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
-    const rkr_emu_node *public = &node->public;
-    if (public->n_inputs == 0 || public->n_outputs == 0) {
-        return NULL;
-    }
-    const rkr_emu_tensor *in = &emu->model->tensors[public->inputs[0]].public;
-    const rkr_emu_tensor *out = &emu->model->tensors[public->outputs[0]].public;
-    for (uint32_t i = 0; i < node->n_tasks; i++) {
-        if (misreads_input(emu, &emu->tasks[node->first_task + i])) {
-            return input_pitch;
-        }
-    }
-    const uint32_t pooling = count_pooling(emu, node);
-    if (pooling > 0 && out->n_dims == 4 && pooling < out->dims[0]) {
-        return pool_batch;
-    }
-    if (node->values != NULL && node->n_tasks > 0 && emu->soc->family != EMU_RV1103B &&
-        strcmp(public->op, "Resize") == 0 && strcmp(node->values->mode, "nearest") == 0 &&
-        strcmp(node->values->coordinates, "half_pixel") == 0 &&
-        strcmp(node->values->rounding, "floor") == 0) {
-        return nearest;
-    }
-    if (node->n_tasks > 0 && strcmp(public->op, "PRelu") == 0 && in->n_dims == 3 &&
-        in->layout == RKR_EMU_PLAIN) {
-        return prelu_rank;
-    }
-    const emu_task *first = &emu->tasks[node->first_task];
-    if (node->n_tasks > 0 && emu->soc->family == EMU_RV1106 && ends_with(public->op, "Clip") &&
-        first->kind == EMU_TASK_CONVOLUTION && first->dpu.bn.add == EMU_CONSTANT) {
-        return clip_low;
-    }
-    return NULL;
-}
-
-/* ---- kinds ------------------------------------------------------------------------- */
 
 void emu_note_doubts(rkr_emu *emu, const emu_task *task) {
     emu_node *node = &emu->nodes[task->node];

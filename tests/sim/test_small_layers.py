@@ -21,7 +21,7 @@ WRONG = {
     # reads a graph's input of 35 pixels as if each group of channels had 36
     "odd_maximum_rk3588": "reads other bytes than the channels of 'x0'",
     # makes a copy of an input with an odd number of pixels, but reads the input
-    "odd_norm_rk3588": "it reads the model's input as if its channels were padded",
+    "odd_norm_rk3588": "as if its channels were padded",
     # has one task for two images
     "half_batch_rv1106": "do not write all of 't1_0'",
     # takes [1, 33, 10] in plain order for groups of channels with gaps
