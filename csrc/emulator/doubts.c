@@ -289,6 +289,18 @@ static void check_writing(rkr_emu *emu, emu_node *node, const emu_tensor *output
     }
 }
 
+/* RV1106's compiler writes an upper bound of Clip as if the lower one were 0. */
+static void check_bounds(rkr_emu *emu, emu_node *node) {
+    const rkr_emu_node *n = &node->public;
+    const bool clips = strcmp(n->op, "Clip") == 0 || strcmp(n->op, "ConvClip") == 0;
+    const emu_tensor *output = n->n_outputs == 0 ? NULL : &emu->model->tensors[n->outputs[0]];
+    if (clips && emu->soc->family == EMU_RV1106 && output != NULL &&
+        output->public.zero_point != -128) {
+        doubt(emu, node, node->first_task, "has an upper bound of another unit than the lower of",
+              output->public.name);
+    }
+}
+
 void emu_find_doubts(rkr_emu *emu) {
     uint32_t left = MOST_ATOMS;
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
@@ -297,6 +309,9 @@ void emu_find_doubts(rkr_emu *emu) {
         const uint32_t tasks = node->tasks_understood ? node->n_tasks : 0;
         for (uint32_t k = 0; k < tasks && node->doubt == before; k++) {
             check_task(emu, node, node->first_task + k, &left);
+        }
+        if (tasks > 0) {
+            check_bounds(emu, node);
         }
         for (uint32_t k = 0; tasks > 0 && k < node->public.n_outputs && node->doubt == before;
              k++) {

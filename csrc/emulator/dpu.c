@@ -35,7 +35,8 @@ static inline int64_t run_stage(const emu_stage *stage, int64_t v, int64_t add, 
 
 static void apply_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
                         uint32_t channel, int64_t *values, uint32_t n) {
-    const bool clamps = (stage->clamp_low || stage->clamp_high) && !dpu->ew.clamp_after;
+    const bool is_later = dpu->ew.clamp_after && stage == &dpu->bn;
+    const bool clamps = (stage->clamp_low || stage->clamp_high) && !is_later;
     if (stage->add == EMU_NONE && stage->mul == EMU_NONE && !stage->prelu && !clamps) {
         return;
     }
@@ -73,7 +74,7 @@ static inline int64_t combine(const emu_ew *ew, int64_t v, int64_t e) {
 static void apply_ew(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, uint32_t pixel,
                      int64_t *values, uint32_t n) {
     const emu_ew *ew = &dpu->ew;
-    const uint32_t bytes = ew->precision == EMU_INT8 ? 1 : 2;
+    const uint32_t bytes = ew->precision == EMU_INT8 ? 1 : ew->precision == EMU_INT16 ? 2 : 4;
     const uint32_t group = dpu->atom_bytes / bytes;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t at = ew->per_channel ? 0 : pixel + i;
@@ -81,7 +82,12 @@ static void apply_ew(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, u
             const uint32_t c = channel + lane;
             const uint8_t *operand = emu->memory + ew->address + (uint64_t)(c / group) * ew->plane +
                                      (uint64_t)at * dpu->atom_bytes + c % group * bytes;
-            int64_t e = bytes == 1 ? *(const int8_t *)operand : (int16_t)emu_number(operand, 2);
+            int64_t e = (int32_t)ew->constant;
+            if (ew->source == EMU_MEMORY) {
+                e = bytes == 1   ? *(const int8_t *)operand
+                    : bytes == 2 ? (int16_t)emu_number(operand, 2)
+                                 : (int32_t)emu_number(operand, 4);
+            }
             e = ew->convert ? emu_rne((e + ew->offset) * ew->scale, ew->shift) : e;
             int64_t *v = &values[i * LANES + lane];
             *v = combine(ew, *v, e);

@@ -234,8 +234,7 @@ bool emu_decode_operand(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     return true;
 }
 
-/* Operations of the ALU. */
-static const emu_ew_op alu[5] = {EMU_EW_MAX, EMU_EW_MIN, EMU_EW_ADD, EMU_EW_NONE, EMU_EW_SUB};
+const emu_ew_op emu_alu[5] = {EMU_EW_MAX, EMU_EW_MIN, EMU_EW_ADD, EMU_EW_NONE, EMU_EW_SUB};
 
 /* EW or its LUT. The registers from `base` on: configuration, offset of the operand, scale. If EW
  * is on, `op` is set, and the caller reads the operand. */
@@ -251,7 +250,7 @@ bool emu_decode_ew(rkr_emu *emu, const emu_registers *r, uint32_t base, uint32_t
         return true;
     }
     const uint32_t code = emu_is_lite(emu) ? config >> 3 & 3 : config >> 16 & 0xf;
-    ew->op = (config >> 2 & 1) != 0 ? EMU_EW_MUL : code < 5 ? alu[code] : EMU_EW_NONE;
+    ew->op = (config >> 2 & 1) != 0 ? EMU_EW_MUL : code < 5 ? emu_alu[code] : EMU_EW_NONE;
     if (ew->op == EMU_EW_NONE) {
         return emu_refuse_register(emu, r, base, "operation");
     }
@@ -268,45 +267,58 @@ bool emu_decode_ew(rkr_emu *emu, const emu_registers *r, uint32_t base, uint32_t
                                   : true;
 }
 
-/* Registers of clamps, low and high. */
+/* Registers of clamps, low and high; the second of two that are alike may be unwritten. */
+typedef uint16_t clamp[2];
 static const struct {
-    uint16_t open[4][2];  /* 0: no further one */
-    uint16_t bn[2];       /* the only one that may do something */
-    uint16_t repeated[2]; /* the same once more */
+    clamp bs[2], bn[2];
+    clamp open[2]; /* 0: no further one; must do nothing */
 } clamps_of[] = {
-    [EMU_CLAMPS_RV1106] = {{{0x404c, 0x401c}, {0x407c, 0x402c}, {0x40d8, 0x40dc}, {0x40e8, 0x40ec}},
-                           {0x406c, 0x4028},
-                           {0x40e0, 0x40e4}},
-    [EMU_CLAMPS_RK3562] = {{{0x4048, 0x404c}, {0x4058, 0x405c}, {0x4088, 0x408c}, {0x40a4, 0x40a8}},
-                           {0x406c, 0x4070},
-                           {0x4074, 0x4078}},
+    [EMU_CLAMPS_RV1106] = {{{0x404c, 0x401c}, {0x40d8, 0x40dc}},
+                           {{0x406c, 0x4028}, {0x40e0, 0x40e4}},
+                           {{0x407c, 0x402c}, {0x40e8, 0x40ec}}},
+    [EMU_CLAMPS_RK3562] = {{{0x4048, 0x404c}, {0x4058, 0x405c}},
+                           {{0x406c, 0x4070}, {0x4074, 0x4078}},
+                           {{0x4088, 0x408c}, {0x40a4, 0x40a8}}},
     [EMU_CLAMPS_RV1103B] = {{{0x403c, 0x4040}, {0x4044, 0x4048}},
-                            {0x405c, 0x4060},
-                            {0x4064, 0x4068}},
+                            {{0x405c, 0x4060}, {0x4064, 0x4068}},
+                            {{0, 0}, {0, 0}}},
 };
 
-/* Clamps between stages: only those that do nothing, or were never written, are known. */
-bool emu_check_clamps(rkr_emu *emu, const emu_registers *r, emu_clamps clamps) {
-    for (size_t i = 0; i < 4 && clamps_of[clamps].open[i][0] != 0; i++) {
-        for (size_t high = 0; high < 2; high++) {
-            const uint32_t number = clamps_of[clamps].open[i][high], value = emu_reg(r, number);
+static bool is_unwritten(const emu_registers *r, const clamp at) {
+    return emu_reg(r, at[0]) == 0 && emu_reg(r, at[1]) == 0;
+}
+
+/* Clamps of BS, and that the others repeat theirs or do nothing. */
+bool emu_decode_clamps(rkr_emu *emu, const emu_registers *r, emu_clamps clamps, emu_stage *bs) {
+    const clamp *of_bs = clamps_of[clamps].bs, *of_bn = clamps_of[clamps].bn;
+    for (size_t i = 0; i < 2; i++) {
+        const uint16_t *open = clamps_of[clamps].open[i];
+        for (size_t high = 0; high < 2 && open[0] != 0; high++) {
+            const uint32_t value = emu_reg(r, open[high]);
             if (value != 0 && value != (high ? 0x7fffffff : 0x80000000)) {
-                return emu_refuse_register(emu, r, number, "clamp");
+                return emu_refuse_register(emu, r, open[high], "clamp");
             }
         }
-    }
-    for (size_t i = 0; i < 2; i++) {
-        if (emu_reg(r, clamps_of[clamps].bn[i]) != emu_reg(r, clamps_of[clamps].repeated[i])) {
-            return emu_refuse_register(emu, r, clamps_of[clamps].repeated[i], "clamp");
+        if (emu_reg(r, of_bn[0][i]) != emu_reg(r, of_bn[1][i])) {
+            return emu_refuse_register(emu, r, of_bn[1][i], "clamp");
         }
+        if (!is_unwritten(r, of_bs[1]) && emu_reg(r, of_bs[0][i]) != emu_reg(r, of_bs[1][i])) {
+            return emu_refuse_register(emu, r, of_bs[1][i], "clamp");
+        }
+    }
+    if (!is_unwritten(r, of_bs[0])) {
+        bs->low = (int32_t)emu_reg(r, of_bs[0][0]);
+        bs->high = (int32_t)emu_reg(r, of_bs[0][1]);
+        bs->clamp_low = bs->low != INT32_MIN;
+        bs->clamp_high = bs->high != INT32_MAX;
     }
     return true;
 }
 
 void emu_clamp_bn(const emu_registers *r, emu_clamps clamps, emu_stage *bn) {
     bn->clamp_low = bn->clamp_high = true;
-    bn->low = (int32_t)emu_reg(r, clamps_of[clamps].bn[0]);
-    bn->high = (int32_t)emu_reg(r, clamps_of[clamps].bn[1]);
+    bn->low = (int32_t)emu_reg(r, clamps_of[clamps].bn[0][0]);
+    bn->high = (int32_t)emu_reg(r, clamps_of[clamps].bn[0][1]);
 }
 
 bool emu_decode_factor(rkr_emu *emu, const emu_registers *r, uint32_t scale, uint32_t shift,

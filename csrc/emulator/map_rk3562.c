@@ -250,8 +250,13 @@ static bool decode_ew(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     if (dpu->lut.tables != NULL) {
         return !is_later || decode_lut_lines(emu, r, &dpu->lut);
     }
-    if (ew->op == EMU_EW_NONE || emu_bit(r, 0x5034, 0)) {
-        ew->op = EMU_EW_NONE;
+    if (ew->op != EMU_EW_NONE && emu_bit(r, 0x5034, 0)) {
+        ew->source = EMU_CONSTANT;
+        ew->constant = emu_reg(r, 0x4090);
+        return (!ew->convert && ew->op != EMU_EW_MUL) ||
+               emu_refuse_register(emu, r, 0x407c, "constant operand");
+    }
+    if (ew->op == EMU_EW_NONE) {
         return true;
     }
     ew->offset = (int16_t)ew->offset;
@@ -315,7 +320,7 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
         dpu->c = emu_bits(r, 0x402c, 12, 0) + 1;
     }
     if (!(emu_is_later(emu) ? decode_stages_later(emu, r, dpu) : decode_stages(emu, r, dpu)) ||
-        !emu_check_clamps(emu, r, EMU_CLAMPS_RK3562) || !decode_ew(emu, r, dpu) ||
+        !emu_decode_clamps(emu, r, EMU_CLAMPS_RK3562, &dpu->bs) || !decode_ew(emu, r, dpu) ||
         !decode_output(emu, r, dpu) || !decode_destination(emu, r, dpu)) {
         return false;
     }

@@ -167,6 +167,18 @@ static bool decode_stage(rkr_emu *emu, const emu_registers *r, uint32_t base, em
     return true;
 }
 
+/* A constant operand stands in a register for each lane; those of other tasks may remain. */
+static bool check_constant(rkr_emu *emu, const emu_registers *r, const emu_ew *ew) {
+    const bool is_used = ew->op != EMU_EW_NONE && ew->source == EMU_CONSTANT;
+    for (uint32_t number = 0x4094; number <= 0x40ac; number += 4) {
+        const uint32_t value = emu_reg(r, number);
+        if (value != emu_reg(r, 0x4090) && (is_used || value != 0)) {
+            return emu_refuse_register(emu, r, number, "constant operand");
+        }
+    }
+    return true;
+}
+
 static bool decode_ew(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     emu_ew *ew = &dpu->ew;
     if (!emu_decode_ew(emu, r, 0x4070, 0x68, dpu)) {
@@ -174,15 +186,20 @@ static bool decode_ew(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     }
     ew->relu = !emu_bit(r, 0x4070, 0) && !emu_bit(r, 0x4070, 9) && dpu->lut.tables == NULL;
     if (ew->op == EMU_EW_NONE) {
-        return true;
+        return check_constant(emu, r, ew);
     }
     ew->constant = emu_reg(r, 0x4090);
     ew->source = emu_bit(r, 0x4070, 6) ? EMU_MEMORY : EMU_CONSTANT;
-    if (ew->source == EMU_CONSTANT) {
-        return dpu->is_float ? true : emu_refuse_register(emu, r, 0x4070, "constant operand");
+    if (ew->source == EMU_CONSTANT && ew->convert && !dpu->is_float) {
+        return emu_refuse_register(emu, r, 0x4070, "constant operand");
     }
-    return emu_bit(r, 0x5034, 0) ? emu_refuse_register(emu, r, 0x5034, "an operand that is off")
-                                 : emu_decode_operand(emu, r, dpu);
+    if (ew->source == EMU_CONSTANT) {
+        return dpu->is_float || check_constant(emu, r, ew);
+    }
+    if (emu_bit(r, 0x5034, 0)) {
+        return emu_refuse_register(emu, r, 0x5034, "an operand that is off");
+    }
+    return check_constant(emu, r, ew) && emu_decode_operand(emu, r, dpu);
 }
 
 static bool is_known_precision(const emu_dpu *dpu, uint32_t proc, bool fp16) {

@@ -133,6 +133,22 @@ static bool decode_bs(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     return true;
 }
 
+static bool decode_operand(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
+    static const emu_precision precisions[4] = {EMU_INT8, EMU_INT8, EMU_INT16, EMU_INT32};
+    const uint32_t mode = emu_bits(r, 0x5034, 31, 30), size = emu_bits(r, 0x5034, 3, 2);
+    const uint32_t behind = emu_reg(r, 0x506c);
+    emu_ew *ew = &dpu->ew;
+    ew->address = emu_reg(r, 0x5038);
+    ew->per_channel = mode == 0;
+    ew->plane = ew->per_channel ? ATOM : emu_reg(r, 0x5040) * ATOM;
+    ew->precision = precisions[size];
+    if (mode > 1 || size == 0 || (size == 3 && !ew->per_channel)) {
+        return emu_refuse_register(emu, r, 0x5034, "operand");
+    }
+    return behind == 0 || dpu->w * dpu->h + behind == emu_reg(r, 0x5040) ||
+           emu_refuse_register(emu, r, 0x506c, "operand");
+}
+
 /* 404c configures BN, LUT and EW. */
 static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     const uint32_t config = emu_reg(r, 0x404c);
@@ -151,39 +167,43 @@ static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
         bn->prelu = (config >> 10 & 1) != 0;
         bn->mul = (config >> 2 & 1) == 0 && !has_operand ? EMU_CONSTANT : EMU_NONE;
     }
-    if (bn->mul != EMU_NONE && !bn->prelu && dpu->lut.tables == NULL) {
+    if ((bn->mul != EMU_NONE && !bn->prelu && dpu->lut.tables == NULL) ||
+        (bn->prelu && bn->mul == EMU_NONE && !has_operand)) {
         return emu_refuse_register(emu, r, 0x404c, "BN");
     }
-    if (!has_operand && is_on && (config >> 1 & 1) == 0) {
-        return emu_refuse_register(emu, r, 0x404c, "a constant operand");
+    if (bn->mul != EMU_NONE && (int16_t)(uint16_t)bn->mul_bits != (int32_t)emu_reg(r, 0x4050)) {
+        return emu_refuse_register(emu, r, 0x4050, "factor");
     }
+    ew->clamp_after = true;
+    ew->op = emu_bits(r, 0x404c, 18, 16) < 5 ? emu_alu[emu_bits(r, 0x404c, 18, 16)] : EMU_EW_NONE;
     if (!has_operand) {
-        return bn->prelu && bn->mul == EMU_NONE ? emu_refuse_register(emu, r, 0x404c, "PReLU")
-                                                : true;
+        const bool adds = is_on && (config >> 1 & 1) == 0;
+        ew->source = EMU_CONSTANT;
+        ew->constant = emu_reg(r, 0x4050);
+        /* Of a ConvClip its clamps have another unit, which is not known. */
+        if (adds && (!dpu->from_memory || bn->mul != EMU_NONE || dpu->lut.tables != NULL ||
+                     ew->op == EMU_EW_NONE || (config >> 8 & 1) != 0)) {
+            return emu_refuse_register(emu, r, 0x404c, "a constant operand");
+        }
+        ew->op = adds ? ew->op : EMU_EW_NONE;
+        ew->clamp_after = adds;
+        return true;
     }
     if (!is_on || dpu->lut.tables != NULL) {
         return emu_refuse_register(emu, r, 0x404c, "an operand that is not used");
     }
-    const uint32_t mode = emu_bits(r, 0x5034, 31, 30), size = emu_bits(r, 0x5034, 3, 2);
-    ew->op = bn->prelu ? EMU_EW_PRELU : (config >> 8 & 1) != 0 ? EMU_EW_MUL : EMU_EW_ADD;
-    bn->prelu = false;
-    if (ew->op == EMU_EW_ADD && (config >> 16 & 7) != 2) { /* 0 the larger one, 4 the difference */
+    const bool multiplies = (config >> 8 & 1) != 0;
+    ew->op = bn->prelu ? EMU_EW_PRELU : multiplies ? EMU_EW_MUL : ew->op;
+    if (ew->op == EMU_EW_NONE || (!multiplies && bn->prelu)) {
         return emu_refuse_register(emu, r, 0x404c, "operation of the adder");
     }
-    ew->clamp_after = true;
+    bn->prelu = false;
     ew->source = EMU_MEMORY;
     ew->convert = true;
     ew->scale = (int16_t)(uint16_t)emu_bits(r, 0x4088, 15, 0);
     ew->offset = (int16_t)(uint16_t)emu_bits(r, 0x4088, 31, 16);
     ew->shift = (uint8_t)emu_bits(r, 0x404c, 25, 20);
-    ew->address = emu_reg(r, 0x5038);
-    ew->per_channel = mode == 0;
-    ew->plane = ew->per_channel ? ATOM : emu_reg(r, 0x5040) * ATOM;
-    ew->precision = size == 1 ? EMU_INT8 : EMU_INT16;
-    if (mode > 1 || size == 0 || size == 3 || ((config >> 8 & 1) == 0 && ew->op != EMU_EW_ADD)) {
-        return emu_refuse_register(emu, r, 0x5034, "operand");
-    }
-    return true;
+    return decode_operand(emu, r, dpu);
 }
 
 static bool decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
@@ -209,6 +229,9 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
         dpu->in_address = emu_reg(r, 0x5018);
         dpu->in_line = (dpu->w + emu_reg(r, 0x5078)) * ATOM;
         dpu->in_plane = (dpu->h - 1) * dpu->in_line + (dpu->w + emu_reg(r, 0x504c)) * ATOM;
+        if (emu_bit(r, 0x400c, 6) && emu_reg(r, 0x4070) != 0x10 && emu_reg(r, 0x4070) != 0) {
+            return emu_refuse_register(emu, r, 0x4070, "regrouping of channels");
+        }
         if (emu_reg(r, 0x500c) != emu_reg(r, 0x407c)) {
             return emu_refuse_register(emu, r, 0x500c, "sizes of source and result");
         }
@@ -227,8 +250,9 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     if (dpu->out_shift > 47) {
         return emu_refuse_register(emu, r, 0x4090, "shift");
     }
-    return decode_destination(emu, r, dpu) && emu_check_clamps(emu, r, EMU_CLAMPS_RV1103B) &&
-           decode_bs(emu, r, dpu) && decode_bn(emu, r, dpu);
+    return decode_destination(emu, r, dpu) &&
+           emu_decode_clamps(emu, r, EMU_CLAMPS_RV1103B, &dpu->bs) && decode_bs(emu, r, dpu) &&
+           decode_bn(emu, r, dpu);
 }
 
 /* Maximum pooling in the CNA. */

@@ -146,7 +146,7 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     dpu->in_offset = (int32_t)emu_reg(r, 0x4018);
     emu_decode_dpu_size(r, task);
     if ((!dpu->from_memory && !decode_weight_offset(emu, r, task, dpu)) ||
-        !emu_check_clamps(emu, r, EMU_CLAMPS_RV1106) || !decode_bs(emu, r, &dpu->bs) ||
+        !emu_decode_clamps(emu, r, EMU_CLAMPS_RV1106, &dpu->bs) || !decode_bs(emu, r, &dpu->bs) ||
         !decode_bn(emu, r, &dpu->bn) || !emu_check_parts(emu, r, 0x501c, &dpu->bs) ||
         !emu_check_parts(emu, r, 0x5028, &dpu->bn) || !emu_decode_ew(emu, r, 0x4070, 0x68, dpu) ||
         !decode_operand(emu, r, dpu) || !emu_decode_output(emu, r, dpu) ||

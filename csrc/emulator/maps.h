@@ -60,10 +60,12 @@ bool emu_decode_weight_offset(rkr_emu *emu, const emu_registers *r, uint32_t sig
 bool emu_check_parts(rkr_emu *emu, const emu_registers *r, uint32_t number, emu_stage *stage);
 bool emu_use_lut(rkr_emu *emu, const emu_registers *r, bool is_on, uint32_t priorities,
                  emu_dpu *dpu);
-bool emu_check_clamps(rkr_emu *emu, const emu_registers *r, emu_clamps clamps);
+bool emu_decode_clamps(rkr_emu *emu, const emu_registers *r, emu_clamps clamps, emu_stage *bs);
 void emu_clamp_bn(const emu_registers *r, emu_clamps clamps, emu_stage *bn);
 bool emu_decode_bn(rkr_emu *emu, const emu_registers *r, bool is_on, emu_stage *stage);
 bool emu_decode_operand(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);
+/* Operations of the ALU. */
+extern const emu_ew_op emu_alu[5];
 bool emu_decode_ew(rkr_emu *emu, const emu_registers *r, uint32_t base, uint32_t priorities,
                    emu_dpu *dpu);
 typedef enum { EMU_WRITES_LINES, EMU_WRITES_PIXELS, EMU_WRITES_OTHERWISE } emu_writer;

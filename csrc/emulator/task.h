@@ -110,7 +110,7 @@ typedef struct {
     uint8_t shift, product_shift;
     uint32_t address;
     uint32_t plane;
-    uint32_t constant; /* bits of a float32 */
+    uint32_t constant; /* int32, or bits of a float32 */
 } emu_ew;
 
 /* A line behind the end of a table. */

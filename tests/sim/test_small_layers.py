@@ -26,6 +26,8 @@ WRONG = {
     "half_batch_rv1106": "do not write all of 't1_0'",
     # takes [1, 33, 10] in plain order for groups of channels with gaps
     "plain_swish_rk3566": "leaves out some values of 'x0'",
+    # counts Clip's upper bound from 0, not from the lower bound
+    "clamp_rv1106": "has an upper bound of another unit",
     # lets the 65th channel read two kernels where one was stored
     "lone_channel_rk3576": "reads past the end of",
 }
