@@ -84,14 +84,7 @@ def check_status(status: int, call: str, detail: str = "", printed: str = "") ->
 
 
 def exact_int(value: object, name: str, expected: str, kind: type[Enum] | None = None) -> int:
-    """Take an integer; a bool or a member of another enum is a `TypeError`.
-
-    Args:
-        value: The caller's.
-        name: Of the argument, for messages.
-        expected: What it should be, for messages.
-        kind: An enum whose members are integers here.
-    """
+    """Take an integer; a bool or a member of another enum is a `TypeError`."""
     if type(value) is int:
         return value
     is_foreign = isinstance(value, Enum) and (kind is None or not isinstance(value, kind))
@@ -131,13 +124,7 @@ def as_float(value: SupportsFloat, name: str) -> float:
 
 
 def as_list(given: Any, name: str, expected: str) -> list[Any]:
-    """Take the elements of a sequence; an iterator, a mapping or text is a `TypeError`.
-
-    Args:
-        given: The caller's.
-        name: Of the argument, for messages.
-        expected: What it should be, for messages, as ``"a list of shapes"``.
-    """
+    """Take the elements of a sequence; an iterator, a mapping or text is a `TypeError`."""
     is_sequence = hasattr(given, "__len__") and hasattr(given, "__getitem__")
     if not is_sequence or isinstance(given, (str, bytes, Mapping)):
         raise TypeError(f"{name}: expected {expected}, got {type(given).__name__}")
@@ -148,13 +135,7 @@ def as_list(given: Any, name: str, expected: str) -> list[Any]:
 
 
 def plain(array: object, name: str, expected: str = "a numpy.ndarray") -> Array:
-    """View an array without its subclass, whose methods may behave differently.
-
-    Args:
-        array: The caller's.
-        name: Of the argument, for messages.
-        expected: What it should be, for messages.
-    """
+    """View an array without its subclass, whose methods may behave differently."""
     if type(array) is _ndarray:
         return array
     if not isinstance(array, _ndarray):

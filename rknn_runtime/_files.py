@@ -115,7 +115,6 @@ def opened_file(path: str | os.PathLike[str], most_bytes: int) -> Iterator[FileV
 
     Raises:
         OSError: It cannot be opened.
-        TypeError: ``path`` is no path.
         ValueError: It is a directory, a FIFO, a device; empty, or too large.
     """
     name = os.fsdecode(path)
@@ -140,7 +139,6 @@ def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
 
     Raises:
         OSError: It cannot be read.
-        TypeError: ``path`` is no path.
         ValueError: It is no regular file, empty, too large, or changed while it was read.
     """
     with opened_file(path, most_bytes) as view:
@@ -152,14 +150,8 @@ def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
 def read_kernel_file(path: str | os.PathLike[str]) -> bytes:
     """Read a file of /proc or /sys, whose size is unknown; only the beginning of a large one.
 
-    Args:
-        path: Of the file.
-
     Returns:
         The bytes; none if the file does not exist, may not be read, or is not regular.
-
-    Raises:
-        TypeError: ``path`` is no path.
     """
     try:
         descriptor = _opened(os.fsdecode(path))

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from rknn_runtime.cli.sources import Item
     from rknn_runtime.streams.pool import Pool
 
-__all__ = ["add_arguments", "add_model_arguments", "check_model_arguments", "run", "task_of"]
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of the command."""
@@ -93,12 +91,7 @@ def add_model_arguments(parser: ArgumentParser) -> None:
 
 
 def check_model_arguments(arguments: Namespace) -> None:
-    """Check the arguments of `add_model_arguments`.
-
-    Raises:
-        OSError: A file cannot be read.
-        ValueError: A threshold is not from 0 to 1.
-    """
+    """Check the arguments of `add_model_arguments`."""
     for name in ("conf", "iou"):
         value = getattr(arguments, name)
         if value is not None and not 0 <= value <= 1:
@@ -111,9 +104,6 @@ def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
     """Return the arguments of `Pool`: the model, and a factory of detectors or classifiers.
 
     The factory refuses options of the other task.
-
-    Raises:
-        ValueError: The folder of an export is for another task.
     """
     from rknn_runtime.vision.classifier import Classifier
     from rknn_runtime.vision.detector import Detector
@@ -178,10 +168,6 @@ def run(arguments: Namespace) -> int:
 
     Returns:
         0; 1 if an image could not be read or run; 130 after a signal, with the results so far.
-
-    Raises:
-        OSError: A source cannot be opened, or a file cannot be written.
-        RknnError: The model cannot be loaded, or an argument does not fit it.
     """
     from rknn_runtime.cli.sources import expanded
     from rknn_runtime.streams.pool import Pool

@@ -45,8 +45,6 @@ from rknn_runtime.errors import RknnError
 if TYPE_CHECKING:
     from rknn_runtime.tools.doctor import Diagnosis
 
-__all__ = ["add_arguments", "run"]
-
 #: Options that only photos need.
 _OF_PHOTOS = ("head", "labels", "color", "mean", "std", "keep-graph", "html")
 _COLOURS = {"problem": "\033[31m", "warning": "\033[33m", "ok": "\033[32m"}

@@ -43,13 +43,7 @@ def check_writable(*names: str | None) -> None:
 
 
 def check_folder(name: str | None, mode: int = os.R_OK | os.X_OK, is_made: bool = False) -> None:
-    """Check, before long work, that a folder can be used; None is skipped.
-
-    Args:
-        name: The folder.
-        mode: The wanted access, as for `os.access`.
-        is_made: Whether the command makes a missing folder.
-    """
+    """Check, before long work, that a folder can be used; None is skipped."""
     if name is None:
         return
     path = Path(name)

@@ -50,8 +50,6 @@ from rknn_runtime.tensor import TensorAttr
 if TYPE_CHECKING:
     from rknn_runtime.sim.emulator import Emulation
 
-__all__ = ["add_arguments", "io_bytes", "memory", "run", "warnings_about"]
-
 #: A page lists this many nodes; a float16 network has hundreds.
 _MOST_NODES = 20
 
@@ -502,10 +500,6 @@ def io_bytes(info: ModelInfo) -> tuple[int, int]:
 
 def warnings_about(info: ModelInfo, head: Head | None) -> list[str]:
     """List what may go wrong with a model or cost time.
-
-    Args:
-        info: The model.
-        head: Its head, if one is known.
 
     Returns:
         One or two sentences each.

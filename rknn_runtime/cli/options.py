@@ -16,12 +16,7 @@ _Item = TypeVar("_Item")
 
 
 def add_library(parser: argparse.ArgumentParser, sim: str = "run on the simulated NPU") -> None:
-    """Declare ``--library`` and ``--sim``, which exclude each other.
-
-    Args:
-        parser: The parser of a command that runs models.
-        sim: The help of ``--sim``.
-    """
+    """Declare ``--library`` and ``--sim``, which exclude each other."""
     library = parser.add_mutually_exclusive_group()
     library.add_argument("--library", metavar="PATH", help="the runtime library")
     library.add_argument("--sim", action="store_const", const="sim", dest="library", help=sim)
@@ -37,14 +32,7 @@ def add_switch(
 def refuse_given(
     arguments: argparse.Namespace, names: Iterable[str], wanted: str, got: str
 ) -> None:
-    """Refuse options that one form of a command does not have.
-
-    Args:
-        arguments: As parsed.
-        names: The options, without ``--``.
-        wanted: What the options are for.
-        got: What was given instead.
-    """
+    """Refuse options that one form of a command does not have."""
     for name in names:
         option: argparse.Action = arguments.options[f"--{name}"]
         if getattr(arguments, option.dest) != option.default:

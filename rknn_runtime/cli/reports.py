@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.detections import Detections
     from rknn_runtime.vision.labels import Labels
 
-__all__ = ["FORMATS", "Coco", "Gallery", "Report", "Yolo", "image_size"]
-
 #: Frames per second of a video whose source tells no rate.
 _FPS = 25.0
 
@@ -209,10 +207,6 @@ class Gallery:
         folder: Created if missing. Files get the names of the sources, with a number if two are
             equal.
         labels: The names of the classes, or None.
-
-    Raises:
-        ImportError: Pillow is missing.
-        OSError: The folder cannot be made.
     """
 
     def __init__(self, folder: Path, labels: Labels | None) -> None:
@@ -224,12 +218,7 @@ class Gallery:
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, item: Item, found: Detections) -> None:
-        """Draw the detections of an image and write it.
-
-        Raises:
-            ImportError: OpenCV is missing, for a video.
-            OSError: The file cannot be written.
-        """
+        """Draw the detections of an image and write it."""
         image, color = as_pixels(item.image, "BGR")
         drawn = found.draw(image, self._labels, color=color)
         if item.frame is not None:
@@ -271,10 +260,6 @@ class _Video:
         path: The path of the file.
         first: The first frame.
         shape: The shape of the images.
-
-    Raises:
-        ImportError: OpenCV is missing.
-        OSError: The file cannot be written.
     """
 
     def __init__(self, path: Path, first: Item, shape: tuple[int, ...]) -> None:

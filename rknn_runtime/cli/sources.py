@@ -93,11 +93,6 @@ def results_of(
 ) -> Generator[tuple[Item, Any], None, None]:
     """Run a pool on all sources, in order.
 
-    Args:
-        pool: A pool of detectors or classifiers.
-        sources: The result of `expanded`.
-        drop: As for `Pool.stream`.
-
     Yields:
         Each item with its result, or with the exception that it raised.
     """

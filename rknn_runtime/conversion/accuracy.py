@@ -236,7 +236,6 @@ def compare(
         OSError: A file cannot be read.
         ImportError: onnxruntime is not installed.
         RknnError: A model fails.
-        TypeError: An argument has another type.
         ValueError: The sides have different outputs (without `detect`), a frame does not fit, no
             frame was given, or no known head has such outputs.
     """

@@ -103,11 +103,6 @@ def watch(
 ) -> int:
     """Run a program of another Python, and pass on each line that it prints, without colours.
 
-    Args:
-        words: The command.
-        see: Called with each line.
-        folder: The folder to run it in.
-
     Returns:
         The exit status.
     """

@@ -38,10 +38,6 @@ def expected_layers(
 
     The graph is cut as by `convert`. Activations, normalisations and constants count as parts of
     the convolutions before them, as in the toolkit.
-
-    Args:
-        model: An ONNX file.
-        keep_graph: Do not cut the graph.
     """
     path = Path(model)
     onnx = plan_of(path, {}, keep_graph, "auto", None, "RGB").onnx

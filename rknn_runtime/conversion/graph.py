@@ -85,13 +85,7 @@ class OnnxGraph:
 
     @classmethod
     def read(cls, path: Path, inputs: Any = None, sizes: Any = None) -> OnnxGraph:
-        """Read a file.
-
-        Args:
-            path: The path of the file.
-            inputs: Names of inputs with given shapes.
-            sizes: The shapes.
-        """
+        """Read a file."""
         data = bytes(read_file(path, _MAX_BYTES))
         return cls(data, str(path), dict(zip(inputs or (), sizes or ())))
 
@@ -195,10 +189,6 @@ class OnnxGraph:
 
     def split_convolution(self, tensor: str, parts: Sequence[Sequence[int]]) -> list[str]:
         """Split a convolution into several, each for a group of its channels.
-
-        Args:
-            tensor: The output of the convolution.
-            parts: The channel numbers of each group.
 
         Returns:
             Names of the new outputs.

@@ -42,17 +42,7 @@ def head_of(
     task: str | None = None,
     whole: Tail | None = None,
 ) -> CutHead:
-    """Find the head of a graph after the cut.
-
-    Args:
-        graph: The whole graph.
-        tail: The place of the cut.
-        size: Height and width of the input.
-        head: As for `Detector`.
-        num_classes: The number of classes, if known.
-        task: The task as Ultralytics names it, if known.
-        whole: The tail before its convolutions were split, if they were.
-    """
+    """Find the head of a graph after the cut."""
     attrs = [_attr(graph, name, index) for index, name in enumerate(tail.outputs)]
     reading = _reading(attrs, size, head, num_classes, _ENDINGS.get(task or "", ""))
     name, options = reading.head, {}

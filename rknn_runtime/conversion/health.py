@@ -47,7 +47,6 @@ def check(model: str | os.PathLike[str] | bytes) -> tuple[Symptom, ...]:
     Raises:
         InvalidModelError: The file is no model, or damaged.
         OSError: The file cannot be read.
-        TypeError: `model` is neither path nor bytes.
     """
     with opened(model) as data:
         file = ModelFile(data)

@@ -10,8 +10,6 @@ from typing import Any
 
 from rknn_runtime.vision.images import import_pillow
 
-__all__ = ["page", "picture", "table"]
-
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}"
     "table{border-collapse:collapse;margin:.5em 0}tr{border-bottom:1px solid #8884}"
@@ -23,13 +21,7 @@ _STYLE = (
 
 
 def page(title: str, parts: Iterable[str], style: str = "") -> str:
-    """Return a page.
-
-    Args:
-        title: Text; it is escaped.
-        parts: HTML.
-        style: CSS besides that of all pages.
-    """
+    """Return a page."""
     name, body = html.escape(title), "\n".join(parts)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -101,12 +101,6 @@ def check_possible(
 ) -> list[str]:
     """Refuse conversions that cannot work, before minutes are spent on them.
 
-    Args:
-        soc: The target.
-        quantized: Whether images for calibration were given.
-        config: Parameters of the toolkit's ``config``.
-        operators: Operators of the cut graph.
-
     Returns:
         Warnings about operators that may fail.
     """

@@ -36,8 +36,6 @@ from rknn_runtime.vision.labels import Labels, read_labels
 from rknn_runtime.vision.letterbox import letterbox
 from rknn_runtime.vision.plausibility import Judge, Symptom, signs
 
-__all__ = ["Readings", "Tried", "Way", "try_readings"]
-
 Options = tuple[tuple[str, Any], ...]
 
 #: Mean and divisor of what networks take.
@@ -309,11 +307,7 @@ class _Subject:
         return [float_attr(self.side, i, array) for i, array in enumerate(arrays)]
 
     def given(self, head: str, options: dict[str, Any], stretch: bool) -> Way:
-        """Return the way in which the model is used.
-
-        Raises:
-            ValueError: The outputs cannot be read like that.
-        """
+        """Return the way in which the model is used."""
         if head == "auto":
             head = self.facts.get("head", "auto")
             options = {**self.facts.get("options", {}), **options}

@@ -27,17 +27,6 @@ from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.find import Reading, find_head
 from rknn_runtime.vision.letterbox import LetterboxTransform
 
-__all__ = [
-    "Comparable",
-    "Decoding",
-    "Inputs",
-    "ModelSide",
-    "OnnxSide",
-    "Side",
-    "float_attr",
-    "open_side",
-]
-
 #: The forms of a side.
 Comparable = Union[str, "os.PathLike[str]", bytes, Model, GeneralModel, Sequence[Sequence[Array]]]
 #: An array for each input.
@@ -160,11 +149,7 @@ class RecordedSide(Side):
 
 
 def _of_npz(path: Path) -> RecordedSide:
-    """Read an array per output, whose first dimension counts the frames.
-
-    Raises:
-        InvalidModelError: The file is no such recording.
-    """
+    """Read an array per output, whose first dimension counts the frames."""
     try:
         with np.load(path, allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in loaded.files}
@@ -182,16 +167,7 @@ def _of_npz(path: Path) -> RecordedSide:
 
 
 def open_side(side: Comparable, name: str, preprocessing: tuple[Preprocessing, ...] | None) -> Side:
-    """Open a side.
-
-    Raises:
-        InvalidModelError: A file is no model.
-        OSError: A file cannot be read.
-        ImportError: onnxruntime is not installed.
-        RknnError: The model cannot be loaded.
-        TypeError: `side` has none of these forms.
-        ValueError: A recording is malformed.
-    """
+    """Open a side."""
     if isinstance(side, (Model, GeneralModel)):
         return ModelSide(side, repr(side), owned=False)
     if isinstance(side, (str, os.PathLike)):
@@ -245,11 +221,7 @@ class Decoding:
     def decode(
         self, results: list[list[Array]], inputs: Inputs, transform: LetterboxTransform | None
     ) -> tuple[Detections, Detections]:
-        """Decode a frame of both sides.
-
-        Raises:
-            ValueError: The outputs have no known head, or the input is no image.
-        """
+        """Decode a frame of both sides."""
         size = _size(inputs)
         if not self._decoders:
             self._decoders = self._made(results, size)
@@ -315,11 +287,7 @@ def float_attr(side: Side, index: int, array: Array) -> TensorAttr:
 
 
 def _size(inputs: Inputs) -> tuple[int, int]:
-    """Return height and width of the one image.
-
-    Raises:
-        ValueError: The input is no image.
-    """
+    """Return height and width of the one image."""
     if len(inputs) != 1 or inputs[0].ndim not in (3, 4) or inputs[0].shape[-1] not in (1, 3):
         shapes = [array.shape for array in inputs]
         raise ValueError(f"frames: expected one image to detect in, (1, H, W, C), got {shapes}")

@@ -58,7 +58,6 @@ def nc1hwc2_to_nchw(
         ``out``, or a new array: always a copy.
 
     Raises:
-        TypeError: Another type or dtype.
         ValueError: Shapes that do not fit, memory that C cannot use, or ``out`` overlapping
             ``src``.
     """
@@ -134,7 +133,6 @@ def nc1hwc2_to_flat(
         ``(channels * h * w,)``, a copy; channel c at position p is ``[c * h * w + p]``.
 
     Raises:
-        TypeError: Another type or dtype.
         ValueError: ``data`` has another length, or is not C-contiguous and aligned.
     """
     data = source(data, "data", shape="c1 * h * w * c2")
@@ -172,7 +170,6 @@ def nchw_to_nc1hwc2(
         ``out``, or a new array: always a copy.
 
     Raises:
-        TypeError: Another type or dtype.
         ValueError: Shapes that do not fit, a ``pad_value`` that the dtype cannot hold, memory
             that C cannot use, or ``out`` overlapping ``src``.
     """

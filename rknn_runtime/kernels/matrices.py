@@ -51,7 +51,6 @@ def b_to_native(
         ``(N / tile_n, K / tile_k, tile_n, tile_k)``.
 
     Raises:
-        TypeError: Another type or dtype.
         ValueError: Numbers that do not divide, memory that C cannot use, or ``out`` overlapping
             ``b``.
     """
@@ -109,7 +108,6 @@ def pack_int4(values: Array, *, out: Array | None = None) -> Array:
         ``out``, or a new array: a copy.
 
     Raises:
-        TypeError: Another dtype.
         ValueError: A value beyond -8 to 7, another shape, or memory that does not fit.
     """
     values = source(values, "values", (_INT8,))

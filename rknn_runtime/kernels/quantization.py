@@ -60,7 +60,6 @@ def dequantize_affine(
         ``out``, or a new array.
 
     Raises:
-        TypeError: Another type or dtype.
         ValueError: A number outside its range, a shape that does not fit, memory that C cannot
             use, or ``out`` overlapping ``q``.
     """
@@ -108,7 +107,6 @@ def quantize_affine(
         ``out``, or a new array.
 
     Raises:
-        TypeError: Another type or dtype.
         ValueError: A NaN in ``x``, a number outside its range, a shape that does not fit, memory
             that C cannot use, or ``out`` overlapping ``x``.
     """
@@ -176,7 +174,6 @@ def dequantize_nc1hwc2(
         ``out``, or a new array.
 
     Raises:
-        TypeError: Another type or dtype.
         ValueError: A number outside its range, another layout, shapes that do not fit, memory
             that C cannot use, or ``out`` overlapping ``src``.
     """

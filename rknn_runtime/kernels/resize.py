@@ -45,7 +45,6 @@ def resize_bilinear(
 
     Raises:
         MemoryError: No room for the temporary rows.
-        TypeError: `image` or `out` is not an array of uint8.
         ValueError: Another shape, size or channel, or `out` cannot be written in place or
             overlaps `image`.
     """

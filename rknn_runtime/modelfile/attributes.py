@@ -132,7 +132,6 @@ class Rules:
         """Return the ``rkr_rules *``.
 
         Raises:
-            TypeError: The version is no str.
             ValueError: The answers of this version are unknown.
         """
         version = known_version(runtime_of(self.mini), self.runtime_version)

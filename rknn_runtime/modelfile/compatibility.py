@@ -103,9 +103,6 @@ def problems(
     Returns:
         Sentences that say what does not fit and what to do; none when nothing is known
         to be wrong.
-
-    Raises:
-        TypeError: An argument of another type.
     """
     for name, value, kind in (
         ("header", header, ModelHeader), ("soc", soc, Soc), ("runtime", runtime, Runtime),
@@ -174,9 +171,6 @@ def failures(info: ModelInfo) -> list[Failure]:
 
     Args:
         info: Of a model; nothing is found in mini containers.
-
-    Raises:
-        TypeError: ``info`` is none.
     """
     if not isinstance(info, ModelInfo):
         raise TypeError(f"info: expected a ModelInfo, got {type(info).__name__}")

@@ -51,7 +51,6 @@ def opened(model: ModelSource) -> Iterator[Buffer]:
         InvalidModelError: It is a directory, another thing that is no file, empty, larger than
             any model can be, or it changed while it was read.
         OSError: The file cannot be read.
-        TypeError: ``model`` is neither path nor bytes.
     """
     if isinstance(model, (bytes, bytearray, memoryview)):
         with _bytes_view(model) as flat:
@@ -80,7 +79,6 @@ def loaded(model: ModelSource, *, check: bool = True) -> Iterator[memoryview]:
         InvalidModelError: It is not a model, or the file changed while it was read.
         MemoryError: There is not so much of it.
         OSError: The file cannot be read.
-        TypeError: ``model`` is neither path nor contiguous bytes.
     """
     if isinstance(model, (bytes, bytearray, memoryview)):
         with _bytes_view(model) as flat:

@@ -77,7 +77,6 @@ def read_layers(model: ModelSource) -> tuple[Layer, ...]:
     Raises:
         InvalidModelError: It is not a readable RKNN model; the message says what it is.
         OSError: The file cannot be opened.
-        TypeError: ``model`` is neither path nor bytes.
     """
     with opened(model) as data, open_model(data) as parsed:
         return tuple(_Graph(parsed, len(data)).layers())

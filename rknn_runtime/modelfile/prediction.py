@@ -88,7 +88,6 @@ def predict(layers: Sequence[Layer], soc: str, *, batch: int = 1) -> Prediction:
         batch: Images a run, as ``rknn_batch_size`` built them in (``ModelInfo.batch``).
 
     Raises:
-        TypeError: ``batch`` is no integer.
         UnavailableError: There are no constants for this SoC or type, or nothing multiplies.
         ValueError: ``batch`` is below 1.
     """

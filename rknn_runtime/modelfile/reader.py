@@ -57,7 +57,6 @@ def read(model: ModelSource, *, runtime_version: str | None = None) -> ModelInfo
     Raises:
         InvalidModelError: It is not a readable RKNN model; the message says what it is.
         OSError: The file cannot be opened.
-        TypeError: ``model`` is neither path nor bytes, or the version no str.
         ValueError: The answers of this version of the model's library are unknown.
     """
     with opened(model) as data:
@@ -78,7 +77,6 @@ def read_header(model: ModelSource) -> ModelHeader:
     Raises:
         InvalidModelError: It is not an RKNN model; the message says what it is.
         OSError: The file cannot be opened.
-        TypeError: ``model`` is neither path nor bytes.
     """
     with opened(model) as data:
         file = ModelFile(data)
@@ -122,7 +120,6 @@ class ModelFile:
 
         Raises:
             InvalidModelError: It is damaged, cut short, or made for a SoC unknown to this package.
-            TypeError: The version is no str.
             ValueError: The answers of this version of the model's library are unknown.
         """
         version = known_version(self.header.runtime, runtime_version)

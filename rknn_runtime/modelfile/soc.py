@@ -82,7 +82,6 @@ def known_version(runtime: str, version: str | None) -> str:
         version: ``"1.5.2"``; None for the newest known.
 
     Raises:
-        TypeError: ``version`` is no str.
         ValueError: The answers of this version are unknown.
     """
     known = RUNTIME_VERSIONS[runtime]
@@ -105,9 +104,6 @@ def find_soc(name: str) -> Soc | None:
 
     Returns:
         The SoC, or None when no SoC here has a name that ``name`` begins with.
-
-    Raises:
-        TypeError: ``name`` is no text.
     """
     if not isinstance(name, str):
         raise TypeError(f"name: expected a str, got {type(name).__name__}")

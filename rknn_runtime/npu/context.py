@@ -153,9 +153,6 @@ class Owned:
         """Release a memory that was collected, or leave that to the next holder of the lock.
 
         A collector runs anywhere: in another thread's run, or in the middle of this thread's.
-
-        Args:
-            number: ``uint64_t *``; 0 if there was no memory yet.
         """
         if self.is_foreign or not number[0]:
             return

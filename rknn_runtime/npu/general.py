@@ -294,7 +294,6 @@ class GeneralModel(LoadedModel):
         Raises:
             RknnError: The runtime returned another number of bytes than an output has.
             RknnStatusError: The runtime failed; librknnmrt always does.
-            TypeError: Not an ndarray, another number of inputs, or another dtype.
             ValueError: Another shape, not C-contiguous, or ``out`` is not writable, overlaps, or
                 has another number of arrays than the outputs.
         """

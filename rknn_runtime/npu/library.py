@@ -203,12 +203,7 @@ def _folders() -> list[str]:
 
 
 def folders(multiarch: str | None, wide: bool) -> list[str]:
-    """List the usual folders of a runtime, in the order of the search.
-
-    Args:
-        multiarch: Of the Python, such as ``"aarch64-linux-gnu"``.
-        wide: It is one of 64 bits.
-    """
+    """List the usual folders of a runtime, in the order of the search."""
     usual = [f"/usr/lib/{multiarch}", f"/lib/{multiarch}"] if multiarch else []
     usual += ["/usr/lib64", "/usr/lib"] if wide else ["/usr/lib"]
     usual += ["/usr/local/lib", "/oem/usr/lib"]

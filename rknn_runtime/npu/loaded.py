@@ -251,7 +251,6 @@ class LoadedModel:
 
         Raises:
             BufferError: An array that views its memory is alive; nothing was released.
-            RknnStatusError: The runtime refused; the model is closed all the same.
         """
         self._context.close_for(self._let_go)
 

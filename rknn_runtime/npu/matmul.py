@@ -241,7 +241,6 @@ class Matmul(Closing):
             AllocationError: The runtime has no memory left.
             LibraryLoadError: No runtime library could be loaded.
             RknnError: The runtime's description of the matrices contradicts itself.
-            RknnStatusError: The runtime refused a call.
             UnavailableError: The runtime does not multiply matrices, or the SoC not these.
             ValueError: Sizes that do not suit the NPU.
         """
@@ -336,7 +335,6 @@ class Matmul(Closing):
 
         Raises:
             BufferError: An array that views its memory is alive; nothing was released.
-            RknnStatusError: The runtime refused; the product is closed all the same.
         """
         self._context.close_for(lambda: None)
 
@@ -477,7 +475,6 @@ class Matmul(Closing):
         """Multiply the present contents of the memories, which you wrote and synced.
 
         Raises:
-            RknnStatusError: The runtime failed.
             RuntimeError: Called in the middle of another call, as by a signal handler, or `set_m`
                 has failed.
         """
@@ -501,7 +498,6 @@ class Matmul(Closing):
             ``out``, or a new array, a copy: ``(m, n)`` of C's element type; float32 for bfloat16.
 
         Raises:
-            RknnStatusError: The runtime failed.
             RuntimeError: Called in the middle of another call, as by a signal handler,
                 before `write_b`, or `set_m` has failed.
             ValueError: Of another shape, beyond what an int4 holds, or ``out`` overlaps ``a`` or

@@ -80,7 +80,6 @@ class Model(LoadedModel):
             LibraryLoadError: No runtime library could be loaded.
             OSError: The file cannot be read.
             RknnError: The runtime's description of the model contradicts itself.
-            RknnStatusError: The runtime refused a call.
             UnavailableError: The runtime has no ``rknn_set_core_mask``, or no
                 ``rknn_mem_sync`` although ``flags`` need it.
             ValueError: Flags that a model cannot honour, specs that do not fit the model or
@@ -136,9 +135,7 @@ class Model(LoadedModel):
                 unchanged, as normalised and quantized. An `InputSpec` changes these rules.
 
         Raises:
-            RknnStatusError: The runtime failed.
             RuntimeError: Also if you have to bind a memory first.
-            TypeError: Not an ndarray, another number of inputs, or another dtype.
             ValueError: Another shape, or a NaN in an input that is quantized.
         """
         with self._context.lock:
@@ -167,10 +164,7 @@ class Model(LoadedModel):
             The model keeps up to two such blocks, and reuses one when nobody has an array of it.
 
         Raises:
-            RknnStatusError: The runtime failed.
             RuntimeError: Also if you have to bind a memory first.
-            TypeError: An input or ``out`` is no ndarray or has another dtype, or another number of
-                inputs; or ``only`` is no sequence.
             ValueError: An input or ``out`` has another shape, an input has a NaN that cannot be
                 quantized, or arrays of ``out`` overlap or are not as many as the outputs.
         """
@@ -255,7 +249,6 @@ class Model(LoadedModel):
         Raises:
             BufferError: The CPU does not see the memory that you bound.
             RuntimeError: As for `input_view`.
-            TypeError: ``out`` is no ndarray of float32.
             ValueError: ``out`` has another shape, is not C-contiguous or not writable, or overlaps
                 the model's own memory.
         """

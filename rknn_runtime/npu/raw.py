@@ -339,7 +339,6 @@ def inputs_set(model: GeneralModel, *inputs: Array) -> None:
 
     Raises:
         RuntimeError: Also if `set_input_shapes` is at work or has failed.
-        TypeError: Another number of inputs, or another dtype.
         ValueError: Another shape, or not C-contiguous.
     """
     context = _general(model)._context

@@ -118,14 +118,7 @@ def per_tensor(
     kind: type[_S],
     name: str,
 ) -> list[_S | None]:
-    """Put specs into the order of the tensors.
-
-    Args:
-        given: The caller's.
-        attrs: The inputs or outputs.
-        kind: Class of the specs.
-        name: The caller's name of it, ``"inputs"`` or ``"outputs"``.
-    """
+    """Put specs into the order of the tensors."""
     specs: list[_S | None] = [None] * len(attrs)
     if given is None:
         return specs

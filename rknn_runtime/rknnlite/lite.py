@@ -194,7 +194,6 @@ class RKNNLite:
 
         Raises:
             RknnError: With ``strict``: the runtime failed.
-            TypeError: With ``strict``: `inputs` is not a list of arrays, or a dtype is wrong.
             ValueError: With ``strict``: `init_runtime` was not called, or the number of inputs,
                 dimensions or elements is wrong.
         """

@@ -61,7 +61,6 @@ class Control:
                 NULL.
 
         Raises:
-            TypeError: ``function`` is no text, or a number no integer.
             ValueError: There is no such function, a number is out of range, or 64 failures
                 are waiting already.
         """
@@ -77,7 +76,6 @@ class Control:
         """Let every ``rknn_run`` take at least this long.
 
         Raises:
-            TypeError: Not an integer.
             ValueError: Not from 0 to 2**32 - 1.
         """
         self._function("rknn_sim_latency")(as_int(microseconds, "microseconds", 0, 2**32 - 1))
@@ -93,7 +91,6 @@ class Control:
             factor: 1.8 makes a run take 1/1.8 of the latency.
 
         Raises:
-            TypeError: Not an integer, or not a number.
             ValueError: Other cores, or not from 0.001 to 1000.
         """
         cores = as_int(cores, "cores", 2, lib.RKNN_SIM_MAX_CORES)
@@ -114,7 +111,6 @@ class Control:
             bytes_per_run: That every run moves.
 
         Raises:
-            TypeError: Not an integer.
             ValueError: Less than 0, or 2**53 or more.
         """
         per_second = as_int(bytes_per_second, "bytes_per_second", 0, 2**53 - 1)
@@ -128,9 +124,6 @@ class Control:
             strict: Only ``rknn_mem_sync`` moves bytes between CPU and NPU, and who uses old
                 bytes commits a violation; so it is for models that this package loads. False:
                 both see the same bytes, as for other programs that ask for nothing.
-
-        Raises:
-            TypeError: Not a bool.
         """
         if not isinstance(strict, bool):
             raise TypeError(f"strict: expected a bool, got {type(strict).__name__}")
@@ -146,7 +139,6 @@ class Control:
         """Choose the SoC whose NPU multiplies matrices from now on; models bring their own.
 
         Raises:
-            TypeError: ``name`` is no text.
             ValueError: No SoC with an NPU has that name.
         """
         if not isinstance(name, str) or name not in SOCS:
@@ -165,7 +157,6 @@ class Control:
         """Count the calls of a function of the vendor's API since the last `reset`.
 
         Raises:
-            TypeError: ``function`` is no text.
             ValueError: There is no such function.
         """
         count = self._function("rknn_sim_calls")(c_name(function))

@@ -54,7 +54,6 @@ def describe_input(
         The logical attribute, with ``native`` and ``nhwc`` beside it.
 
     Raises:
-        TypeError: ``dtype`` is no TensorType, a dimension no integer, or the version no str.
         ValueError: An unknown SoC or version, or an impossible shape or scale.
     """
     chip = _soc(soc)

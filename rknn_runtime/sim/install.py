@@ -31,7 +31,6 @@ def install_library(folder: str | os.PathLike[str], name: str = NAMES[0]) -> Pat
     Raises:
         LibraryLoadError: The simulated runtime of this package is not as it was built.
         OSError: The file cannot be written.
-        TypeError: An argument of another type.
         ValueError: Another name.
     """
     if not isinstance(name, str) or name not in NAMES:

@@ -115,7 +115,6 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
     Raises:
         InvalidModelError: Not a model, or one that cannot be simulated; says what to do.
         OSError: The file cannot be read.
-        TypeError: ``model`` is neither path nor bytes.
     """
     if not isinstance(model, (bytes, bytearray, memoryview)):
         with opened(model) as content:

@@ -62,7 +62,6 @@ def bundle_from_arrays(
         The bundle, for ``Model(bundle, library="sim")`` or a file.
 
     Raises:
-        TypeError: An argument of another type.
         ValueError: Arrays and attributes do not fit each other, their indices are not their
             positions, there is no record, or nobody recorded what the version answers.
     """
@@ -131,7 +130,6 @@ def record(
 
     Raises:
         RknnError: The model does not run.
-        TypeError: A sample that the model does not take.
         ValueError: Likewise, or there is no sample.
     """
     samples = as_list(samples, "samples", "a list of inputs")

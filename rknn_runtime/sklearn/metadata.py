@@ -67,12 +67,6 @@ class Metadata:
 def metadata_of(text: str, where: str, n_features: int, n_outputs: int) -> Metadata | None:
     """Read a text of `Metadata.to_json`, or the JSON file of the ``scirknn`` package.
 
-    Args:
-        text: The text.
-        where: Its source, for messages.
-        n_features: Columns of the network's input.
-        n_outputs: Columns of its output.
-
     Returns:
         The metadata; None if the text is something else.
     """

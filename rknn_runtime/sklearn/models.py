@@ -251,13 +251,7 @@ class MLPRegressor(_Perceptron):
 
 
 def checked_rows(X: object, n_features: int, name: str) -> Array:
-    """Return X as ``(n, n_features) float64``.
-
-    Args:
-        X: An array, nested lists, a data frame, or a sparse matrix.
-        n_features: Columns that it must have.
-        name: The estimator's name, for messages.
-    """
+    """Return X as ``(n, n_features) float64``."""
     if hasattr(X, "toarray"):  # scipy.sparse
         X = X.toarray()
     if not isinstance(X, np.ndarray):

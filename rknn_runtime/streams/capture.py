@@ -25,11 +25,7 @@ _CAPTURE, _CAPTURE_PLANES = 0x1, 0x1000
 
 
 def opened(name: str) -> Any:
-    """Open a source.
-
-    Args:
-        name: A path, a camera's number, or an address.
-    """
+    """Open a source."""
     try:
         import cv2
     except ImportError:

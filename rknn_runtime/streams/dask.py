@@ -200,7 +200,6 @@ def detect(
 
     Raises:
         ImportError: PyArrow is missing.
-        TypeError: An argument has another type.
         ValueError: `chunk` or `retries` is out of range, or `format` is not known.
         Exception: The exception of a chunk's last try.
     """

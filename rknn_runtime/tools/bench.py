@@ -145,12 +145,7 @@ class Result(NamedTuple):
 
 
 def markdown(rows: Sequence[Sequence[str]], mark: str) -> list[str]:
-    """Return the lines of a table, the head in its first row.
-
-    Args:
-        rows: Lists of cells.
-        mark: `Result.mark`, which gets a column of its own.
-    """
+    """Return the lines of a table, the head in its first row."""
     cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     lines = [f"| {mark}{' | '.join(row)} |" for row in cells]
     return [lines[0], "| " + " | ".join(["---"] * (len(rows[0]) + bool(mark))) + " |", *lines[1:]]

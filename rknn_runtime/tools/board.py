@@ -12,9 +12,6 @@ from rknn_runtime._files import read_kernel_file
 def state(root: str = "/") -> dict[str, Any]:
     """Return the state, as far as Linux reports it.
 
-    Args:
-        root: The folder with ``/proc`` and ``/sys``, for tests.
-
     Returns:
         ``"frequency_mhz"`` and ``"governor"`` by clock (``cpu0``, ``npu``, ``dmc`` ...),
         ``"temperature_c"`` by zone, ``"npu_load_percent"`` by core (for root only), and

@@ -71,10 +71,6 @@ class Question:
 def pattern(shape: Sequence[int], largest: Sequence[int]) -> Array:
     """Return pixels that look random, the same on every machine.
 
-    Args:
-        shape: Height, width, channels.
-        largest: Largest pixel of each channel.
-
     Returns:
         ``shape`` uint8. In the left half channel 1 is equal to channel 0.
     """

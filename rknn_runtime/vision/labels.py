@@ -115,13 +115,7 @@ def read_yaml(name: str) -> dict[Any, Any]:
 
 
 def names_in(value: object, file: str, place: str) -> Labels:
-    """Return class names from the parsed content of a file.
-
-    Args:
-        value: A list of names, or a dict from class numbers to names.
-        file: For messages.
-        place: Where in the file the names are, for messages.
-    """
+    """Return class names from the parsed content of a file."""
     names = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
         kind = "nothing" if value is None or value == [] else type(value).__name__

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from rknn_runtime.vision.detections import Detections
 
-__all__ = ["Judge", "Symptom", "coarse_keypoints", "shared_scale", "signs", "tell"]
-
 #: The cure of all that is seen in objects.
 _ASK = "find the cause with: rknn-runtime doctor MODEL PHOTO"
 #: What each sign says of an image.

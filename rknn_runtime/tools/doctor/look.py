@@ -49,12 +49,7 @@ class Tree:
         return self.root == Path("/")
 
     def path(self, name: str, *, follow: bool = True) -> Path:
-        """Return the path of an absolute name; links cannot leave the root.
-
-        Args:
-            name: An absolute name.
-            follow: Also follow the last part if it is a link.
-        """
+        """Return the path of an absolute name; links cannot leave the root."""
         if self.is_this_machine:
             return Path(name)
         left, found, links = name.split("/")[::-1], self.root, 0

@@ -38,7 +38,6 @@ class Classifications(NamedTuple):
 
         Raises:
             IndexError: `labels` has no name for a class.
-            TypeError: `labels` is None, as `Classifier.labels` may be, or does not hold names.
         """
         return list(zip(names_of(labels, self.class_id.tolist()), self.confidence.tolist()))
 

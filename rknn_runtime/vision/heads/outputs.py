@@ -212,12 +212,6 @@ def beside_boxes(
     """Find the output of each scale that is separate from the boxes.
 
     If several fit equally well, the last one is taken.
-
-    Args:
-        outputs: All outputs of the scales.
-        scales: The same, as `by_scale` returns them.
-        fits: Whether an output can be the further one.
-        read: Reads the boxes in the rest.
     """
     best: Beside | None = None
     last = len(scales[0]) - 1

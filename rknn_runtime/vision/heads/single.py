@@ -24,18 +24,6 @@ from rknn_runtime.vision.heads.outputs import (
 )
 from rknn_runtime.vision.plausibility import Symptom, shared_scale
 
-__all__ = [
-    "COARSE",
-    "EndToEndDecoder",
-    "EndToEndForm",
-    "SingleForm",
-    "SingleOutputDecoder",
-    "coarse",
-    "looks_decoded",
-    "read_end_to_end",
-    "read_single",
-]
-
 #: Confidences further apart than this are called coarse: fewer than 50 steps in 0..1.
 COARSE = 0.02
 
@@ -116,9 +104,6 @@ class SingleOutputDecoder(Decoder):
             one prediction per anchor.
         n_extra: Channels after the class scores for other uses.
         **options: Thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The output is not of this form; or see `Decoder`.
     """
 
     def __init__(
@@ -206,9 +191,6 @@ class EndToEndDecoder(Decoder):
         input_size: Height and width of the model's input in pixels.
         normalized: Whether boxes are 0..1 of the input; None: see `SingleOutputDecoder`.
         **options: Thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The output is not of this form; or see `Decoder`.
     """
 
     def __init__(

@@ -25,8 +25,6 @@ from rknn_runtime.vision.heads.outputs import (
 )
 from rknn_runtime.vision.heads.single import coarse, looks_decoded
 
-__all__ = ["YoloxDecoder", "read_yolox"]
-
 _EXPECTED = "expected outputs of 5 + classes channels, one per scale or one for all"
 
 
@@ -78,9 +76,6 @@ class YoloxDecoder(Decoder):
             usual ones with this number of predictions.
         logits: Whether scores still need the sigmoid. The published exports end with it.
         **options: Thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The outputs are not of this form, or the strides do not fit.
     """
 
     def __init__(
