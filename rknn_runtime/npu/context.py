@@ -28,19 +28,6 @@ if TYPE_CHECKING:
 _C = TypeVar("_C", bound="Closing")
 
 
-def close_after(owner: Any, error: BaseException | None) -> None:
-    """Close at the end of a ``with`` block that raised ``error``, if any.
-
-    The traceback of an exception may hold the view that forbids closing. Then the exception is
-    raised, and the garbage collector releases the rest.
-    """
-    try:
-        owner.close()
-    except BufferError:
-        if error is None:
-            raise
-
-
 class Closing:
     """Closes at the end of a ``with`` block. Not for direct use."""
 
@@ -57,7 +44,13 @@ class Closing:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        close_after(self, error)
+        # The traceback of an exception may hold the view that forbids closing. Then the exception
+        # is raised, and the garbage collector releases the rest.
+        try:
+            self.close()
+        except BufferError:
+            if error is None:
+                raise
 
 
 def warn(message: str) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
 
 from rknn_runtime._arrays import Array, as_int, as_member
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.npu import query
-from rknn_runtime.npu.context import Context, close_after
+from rknn_runtime.npu.context import Closing, Context
 from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.npu.query import MemorySize, QueriedTensor, SdkVersion
@@ -19,15 +19,11 @@ from rknn_runtime.npu.source import init_extend, opened_buffer, opened_source
 from rknn_runtime.tensor import TensorAttr
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from rknn_runtime.npu.dma_heap import DmaBuffer
     from rknn_runtime.npu.operators import Compute, CustomOpNode
     from rknn_runtime.npu.performance import Performance
     from rknn_runtime.sim.emulator import Emulation
     from rknn_runtime.sim.inspection import Comparison
-
-_M = TypeVar("_M", bound="LoadedModel")
 
 #: Flags of ``rknn_init`` that leave fences or timing to the caller: a model that runs itself
 #: cannot honour them.
@@ -101,7 +97,7 @@ def check_outs(out: Sequence[object], count: int) -> None:
         raise ValueError(f"out: expected {count} arrays, got {len(out)}")
 
 
-class LoadedModel:
+class LoadedModel(Closing):
     """Base class of `Model` and `GeneralModel`. Not for direct use.
 
     Every method and property that asks the runtime raises `ClosedError` if the model was
@@ -259,17 +255,6 @@ class LoadedModel:
 
     def _forget(self) -> None:
         """Drop the arrays in memory that is about to be released."""
-
-    def __enter__(self: _M) -> _M:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        close_after(self, error)
 
     def __reduce__(self) -> NoReturn:
         kind = type(self).__name__

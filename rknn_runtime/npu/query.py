@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,15 +64,20 @@ def inputs_and_outputs(
     Returns:
         The inputs and the outputs.
     """
-    count = ffi.new("rknn_input_output_num *")
-    status = context.query(lib.RKNN_QUERY_IN_OUT_NUM, count, ffi.sizeof(count[0]))
-    context.check_status(status, "rknn_query(IN_OUT_NUM)")
+    count = answer(context, "IN_OUT_NUM", "rknn_input_output_num *")
     if not (count.n_input <= MAX_TENSORS and 1 <= count.n_output <= MAX_TENSORS):
         raise RknnError(f"the runtime reports {count.n_input} inputs and {count.n_output} outputs")
-    ask = _current_tensor if current else _tensor
-    inputs = tuple(ask(context, "INPUT", index) for index in range(count.n_input))
-    outputs = tuple(ask(context, "OUTPUT", index) for index in range(count.n_output))
+    inputs = tuple(_tensor(context, "INPUT", index, current) for index in range(count.n_input))
+    outputs = tuple(_tensor(context, "OUTPUT", index, current) for index in range(count.n_output))
     return inputs, outputs
+
+
+def answer(context: Context, command: str, struct: str) -> Any:
+    """Ask a query that fills a struct, and return that."""
+    info = ffi.new(struct)
+    status = context.query(getattr(lib, f"RKNN_QUERY_{command}"), info, ffi.sizeof(info[0]))
+    context.check_status(status, f"rknn_query({command})")
+    return info
 
 
 def is_mini(context: Context) -> bool:
@@ -87,17 +93,13 @@ def is_mini(context: Context) -> bool:
 
 def sdk_version(context: Context) -> SdkVersion:
     """Ask for the versions."""
-    info = ffi.new("rknn_sdk_version *")
-    status = context.query(lib.RKNN_QUERY_SDK_VERSION, info, ffi.sizeof(info[0]))
-    context.check_status(status, "rknn_query(SDK_VERSION)")
+    info = answer(context, "SDK_VERSION", "rknn_sdk_version *")
     return SdkVersion(_text(info.api_version), _text(info.drv_version))
 
 
 def memory_size(context: Context) -> MemorySize:
     """Ask for the memory need."""
-    info = ffi.new("rknn_mem_size *")
-    status = context.query(lib.RKNN_QUERY_MEM_SIZE, info, ffi.sizeof(info[0]))
-    context.check_status(status, "rknn_query(MEM_SIZE)")
+    info = answer(context, "MEM_SIZE", "rknn_mem_size *")
     return MemorySize(
         info.total_weight_size,
         info.total_internal_size,
@@ -109,28 +111,19 @@ def memory_size(context: Context) -> MemorySize:
 
 def custom_string(context: Context) -> str:
     """Ask for the text that was given to the toolkit."""
-    info = ffi.new("rknn_custom_string *")
-    status = context.query(lib.RKNN_QUERY_CUSTOM_STRING, info, ffi.sizeof(info[0]))
-    context.check_status(status, "rknn_query(CUSTOM_STRING)")
-    return _text(info.string)
+    return _text(answer(context, "CUSTOM_STRING", "rknn_custom_string *").string)
 
 
-def _tensor(context: Context, direction: str, index: int) -> QueriedTensor:
-    logical = _attr(context, f"{direction}_ATTR", index)
-    native = _attr(context, f"NATIVE_{direction}_ATTR", index)
-    try:
-        nhwc = _tensor_attr(_attr(context, f"NATIVE_NHWC_{direction}_ATTR", index))
-    except InvalidParameterError:
+def _tensor(context: Context, direction: str, index: int, current: bool) -> QueriedTensor:
+    prefix = "CURRENT_" if current else ""
+    logical = _attr(context, f"{prefix}{direction}_ATTR", index)
+    native = _attr(context, f"{prefix}NATIVE_{direction}_ATTR", index)
+    nhwc = None
+    if not current:
         # Dynamic models have no NHWC outputs, and the oldest runtimes no NHWC queries.
-        nhwc = None
+        with suppress(InvalidParameterError):
+            nhwc = _tensor_attr(_attr(context, f"NATIVE_NHWC_{direction}_ATTR", index))
     attr = _tensor_attr(logical, _checked(_tensor_attr(native)), nhwc)
-    return QueriedTensor(_repaired(attr), logical, native)
-
-
-def _current_tensor(context: Context, direction: str, index: int) -> QueriedTensor:
-    logical = _attr(context, f"CURRENT_{direction}_ATTR", index)
-    native = _attr(context, f"CURRENT_NATIVE_{direction}_ATTR", index)
-    attr = _tensor_attr(logical, _checked(_tensor_attr(native)))
     return QueriedTensor(_repaired(attr), logical, native)
 
 

@@ -23,13 +23,8 @@ from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.npu.model import Model
 from rknn_runtime.npu.spec import InputSpec
-from rknn_runtime.rknnlite.arguments import fitted, input_arrays, pass_through_flags
-from rknn_runtime.rknnlite.platforms import (
-    chosen_cores,
-    header_of,
-    platforms_of,
-    refuse_other_target,
-)
+from rknn_runtime.rknnlite import arguments
+from rknn_runtime.rknnlite.arguments import input_arrays, pass_through_flags
 
 _T = TypeVar("_T")
 _F = TypeVar("_F")
@@ -282,7 +277,9 @@ class RKNNLite:
             ``{"filled_target_platform": [...], "support_target_platform": [...]}``: the SoC of the
             conversion, and all SoCs with its NPU. None without a model or on failure.
         """
-        return self._tried("list_support_target_platform", None, lambda: platforms_of(rknn_model))
+        return self._tried(
+            "list_support_target_platform", None, lambda: arguments.platforms_of(rknn_model)
+        )
 
     def list_devices(self) -> tuple[list[str], list[str]]:
         """Return two empty lists: no devices over USB, only this machine's NPU."""
@@ -335,9 +332,9 @@ class RKNNLite:
         if device_id is not None:
             raise ValueError(f"device_id: expected None: this runs here only, got {device_id!r}")
         flags = _init_flags(fallback, perf)
-        header = header_of(self._path)
-        refuse_other_target(target, header)
-        cores = chosen_cores(core_mask, header, self._log.warning)
+        header = arguments.header_of(self._path)
+        arguments.refuse_other_target(target, header)
+        cores = arguments.chosen_cores(core_mask, header, self._log.warning)
         self._close()
         is_mini = header is not None and header.container == "mini"
         self._engine = _Engine(
@@ -356,7 +353,7 @@ class RKNNLite:
             engine.pass_through(pass_through_flags(flags, len(arrays)))
             engine.choose_shapes([array.shape for array in arrays])
             arrays = [
-                fitted(f"inputs[{i}]", array, attr.shape, self._complain)
+                arguments.fitted(f"inputs[{i}]", array, attr.shape, self._complain)
                 for i, (array, attr) in enumerate(zip(arrays, engine.model.inputs))
             ]
             return engine.infer(arrays, reuse=reuse)

@@ -21,7 +21,7 @@ from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import RknnError, UnavailableError
 from rknn_runtime.modelfile import read_header
 from rknn_runtime.rknnlite import RKNNLite
-from rknn_runtime.rknnlite.platforms import chosen_cores
+from rknn_runtime.rknnlite.arguments import chosen_cores
 from rknn_runtime.sim import describe_input
 
 MODELS = PROJECT / "tests" / "data" / "models"
