@@ -6,29 +6,36 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of the struct that a query fills; 0: any. */
-static size_t answer_bytes(rknn_query_cmd cmd) {
-    switch (cmd) {
-    case RKNN_QUERY_IN_OUT_NUM:
-        return sizeof(rknn_input_output_num);
-    case RKNN_QUERY_PERF_DETAIL:
-        return sizeof(rknn_perf_detail);
-    case RKNN_QUERY_PERF_RUN:
-        return sizeof(rknn_perf_run);
-    case RKNN_QUERY_SDK_VERSION:
-        return sizeof(rknn_sdk_version);
-    case RKNN_QUERY_MEM_SIZE:
-        return sizeof(rknn_mem_size);
-    case RKNN_QUERY_CUSTOM_STRING:
-        return sizeof(rknn_custom_string);
-    case RKNN_QUERY_DEVICE_MEM_INFO:
-        return 0;
-    case RKNN_QUERY_INPUT_DYNAMIC_RANGE:
-        return sizeof(rknn_input_range);
-    default:
-        return sizeof(rknn_tensor_attr);
-    }
-}
+/* What a query fills. */
+typedef struct {
+    size_t bytes; /* at least */
+    bool is_attr;
+    bool is_output;
+    bool is_current; /* in the shapes that were chosen */
+    sim_kind kind;
+} answer_form;
+
+#define ATTR sizeof(rknn_tensor_attr)
+static const answer_form FORMS[] = {
+    [RKNN_QUERY_IN_OUT_NUM] = {sizeof(rknn_input_output_num)},
+    [RKNN_QUERY_INPUT_ATTR] = {ATTR, true, false, false, SIM_LOGICAL},
+    [RKNN_QUERY_OUTPUT_ATTR] = {ATTR, true, true, false, SIM_LOGICAL},
+    [RKNN_QUERY_PERF_DETAIL] = {sizeof(rknn_perf_detail)},
+    [RKNN_QUERY_PERF_RUN] = {sizeof(rknn_perf_run)},
+    [RKNN_QUERY_SDK_VERSION] = {sizeof(rknn_sdk_version)},
+    [RKNN_QUERY_MEM_SIZE] = {sizeof(rknn_mem_size)},
+    [RKNN_QUERY_CUSTOM_STRING] = {sizeof(rknn_custom_string)},
+    [RKNN_QUERY_NATIVE_INPUT_ATTR] = {ATTR, true, false, false, SIM_NATIVE},
+    [RKNN_QUERY_NATIVE_OUTPUT_ATTR] = {ATTR, true, true, false, SIM_NATIVE},
+    [RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR] = {ATTR, true, false, false, SIM_NHWC},
+    [RKNN_QUERY_NATIVE_NHWC_OUTPUT_ATTR] = {ATTR, true, true, false, SIM_NHWC},
+    [RKNN_QUERY_DEVICE_MEM_INFO] = {0}, /* nobody documents it */
+    [RKNN_QUERY_INPUT_DYNAMIC_RANGE] = {sizeof(rknn_input_range)},
+    [RKNN_QUERY_CURRENT_INPUT_ATTR] = {ATTR, true, false, true, SIM_LOGICAL},
+    [RKNN_QUERY_CURRENT_OUTPUT_ATTR] = {ATTR, true, true, true, SIM_LOGICAL},
+    [RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR] = {ATTR, true, false, true, SIM_NATIVE},
+    [RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR] = {ATTR, true, true, true, SIM_NATIVE},
+};
 
 static int tensor_attr(const sim_context *ctx, uint32_t shape, bool is_output, sim_kind kind,
                        rknn_tensor_attr *attr) {
@@ -132,22 +139,15 @@ static void sdk_version(const sim_model *model, rknn_sdk_version *version) {
 
 static int answer(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t size) {
     const sim_model *model = ctx->model;
+    const answer_form *form = &FORMS[cmd];
+    if (form->is_attr) {
+        return form->is_current ? current_attr(ctx, form->is_output, form->kind, info)
+                                : tensor_attr(ctx, 0, form->is_output, form->kind, info);
+    }
     switch (cmd) {
     case RKNN_QUERY_IN_OUT_NUM:
         *(rknn_input_output_num *)info = (rknn_input_output_num){model->n_input, model->n_output};
         return RKNN_SUCC;
-    case RKNN_QUERY_INPUT_ATTR:
-        return tensor_attr(ctx, 0, false, SIM_LOGICAL, info);
-    case RKNN_QUERY_OUTPUT_ATTR:
-        return tensor_attr(ctx, 0, true, SIM_LOGICAL, info);
-    case RKNN_QUERY_NATIVE_INPUT_ATTR:
-        return tensor_attr(ctx, 0, false, SIM_NATIVE, info);
-    case RKNN_QUERY_NATIVE_OUTPUT_ATTR:
-        return tensor_attr(ctx, 0, true, SIM_NATIVE, info);
-    case RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR:
-        return tensor_attr(ctx, 0, false, SIM_NHWC, info);
-    case RKNN_QUERY_NATIVE_NHWC_OUTPUT_ATTR:
-        return tensor_attr(ctx, 0, true, SIM_NHWC, info);
     case RKNN_QUERY_PERF_DETAIL:
     case RKNN_QUERY_PERF_RUN:
         return perf(ctx, cmd, info);
@@ -170,14 +170,6 @@ static int answer(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t siz
         return RKNN_SUCC;
     case RKNN_QUERY_INPUT_DYNAMIC_RANGE:
         return dynamic_range(model, info);
-    case RKNN_QUERY_CURRENT_INPUT_ATTR:
-        return current_attr(ctx, false, SIM_LOGICAL, info);
-    case RKNN_QUERY_CURRENT_OUTPUT_ATTR:
-        return current_attr(ctx, true, SIM_LOGICAL, info);
-    case RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR:
-        return current_attr(ctx, false, SIM_NATIVE, info);
-    case RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR:
-        return current_attr(ctx, true, SIM_NATIVE, info);
     default:
         return RKNN_ERR_PARAM_INVALID;
     }
@@ -185,7 +177,7 @@ static int answer(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t siz
 
 static int query(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t size) {
     if (info == NULL || (uint32_t)cmd > RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR ||
-        size < answer_bytes(cmd)) {
+        size < FORMS[cmd].bytes) {
         sim_log("rknn_query: command %d into %u bytes at %p", (int)cmd, size, info);
         return RKNN_ERR_PARAM_INVALID;
     }
