@@ -74,7 +74,7 @@ typedef struct {
     uint32_t is_faulty; /* 1: the toolkit is known to make wrong commands for it, see reason */
     uint32_t tasks;     /* commands executed: 0 where it is computed from its tensors */
     uint32_t n_inputs;
-    const uint32_t *inputs; /* indices of tensors */
+    const uint32_t *inputs; /* indices of tensors; their number: an absent one */
     uint32_t n_outputs;
     const uint32_t *outputs;
 } rkr_emu_node;

@@ -100,16 +100,19 @@ static int read_tensors(loader *l) {
         return emu_bad_file(l, "too many tensors");
     }
     model->n_tensors = l->graph.n_tensors;
-    model->tensors = emu_allocate(model, model->n_tensors, sizeof *model->tensors);
+    model->tensors = emu_allocate(model, model->n_tensors + 1, sizeof *model->tensors);
     l->blob_of = emu_allocate(model, model->n_tensors, sizeof *l->blob_of);
     int status = model->tensors == NULL || l->blob_of == NULL ? RKR_ERR_MEMORY : RKR_OK;
     for (uint32_t i = 0; i < model->n_tensors && status == RKR_OK; i++) {
         status = read_tensor(l, i);
     }
+    if (status == RKR_OK) { /* the one behind them stands for those that a node does not have */
+        model->tensors[model->n_tensors].public.name = "";
+    }
     return status;
 }
 
-/* Indices of tensors. */
+/* Indices of tensors; an absent one becomes the index behind the last. */
 static int copy_indices(loader *l, const uint8_t *from, uint32_t count, const uint32_t **indices) {
     uint32_t *copy = count > EMU_MAX_TENSORS ? NULL : emu_allocate(l->model, count, sizeof *copy);
     if (copy == NULL) {
@@ -118,12 +121,24 @@ static int copy_indices(loader *l, const uint8_t *from, uint32_t count, const ui
     }
     for (uint32_t i = 0; i < count; i++) {
         copy[i] = (uint32_t)emu_number(from + 4 * (size_t)i, 4);
-        if (copy[i] >= l->model->n_tensors) {
+        copy[i] = copy[i] == UINT32_MAX ? l->model->n_tensors : copy[i];
+        if (copy[i] > l->model->n_tensors) {
             return emu_bad_file(l, "a tensor that it does not have");
         }
     }
     *indices = copy;
     return RKR_OK;
+}
+
+/* Inputs or outputs of the graph, none of which may be absent. */
+static int copy_ends(loader *l, const uint8_t *from, uint32_t count, const uint32_t **indices) {
+    const int status = copy_indices(l, from, count, indices);
+    for (uint32_t i = 0; status == RKR_OK && i < count; i++) {
+        if ((*indices)[i] == l->model->n_tensors) {
+            return emu_bad_file(l, "an input or output that is absent");
+        }
+    }
+    return status;
 }
 
 static int read_node(loader *l, uint32_t index) {
@@ -155,10 +170,9 @@ static int read_nodes(loader *l) {
     for (uint32_t i = 0; i < model->n_nodes && status == RKR_OK; i++) {
         status = read_node(l, i);
     }
-    if (status == RKR_OK) {
-        status = copy_indices(l, l->graph.inputs, model->n_inputs, &model->inputs);
-    }
-    return status == RKR_OK ? copy_indices(l, l->graph.outputs, model->n_outputs, &model->outputs)
+    status =
+        status == RKR_OK ? copy_ends(l, l->graph.inputs, model->n_inputs, &model->inputs) : status;
+    return status == RKR_OK ? copy_ends(l, l->graph.outputs, model->n_outputs, &model->outputs)
                             : status;
 }
 
@@ -358,8 +372,8 @@ static int order_of_tensors(const void *a, const void *b) {
 }
 
 /* Among tensors in that order; NULL: none has the name. */
-static const emu_tensor *find_tensor(const emu_tensor **sorted, uint32_t count, const uint8_t *name,
-                                     size_t length) {
+static emu_tensor *find_tensor(emu_tensor **sorted, uint32_t count, const uint8_t *name,
+                               size_t length) {
     uint32_t first = 0, end = count;
     while (first < end) {
         const uint32_t middle = first + (end - first) / 2;
@@ -374,12 +388,13 @@ static const emu_tensor *find_tensor(const emu_tensor **sorted, uint32_t count, 
 }
 
 /* One tensor's addresses among the words. */
-static int relocate_tensor(loader *l, const emu_tensor *tensor, rkr_vector places) {
+static int relocate_tensor(loader *l, emu_tensor *tensor, rkr_vector places) {
     if (tensor == NULL) {
         return places.length == 0 ? RKR_OK : emu_bad_file(l, "a relocation of no tensor");
     }
+    /* Loops change their own commands, which bear the empty name. */
     if (places.length != 0 && tensor->is_constant && !tensor->has_memory &&
-        !is_command(l, tensor)) {
+        !is_command(l, tensor) && tensor->public.name[0] != 0) {
         l->model->lacks_weights = true; /* the commands read weights that the file lacks */
     }
     for (uint32_t k = 0; k < places.length; k++) {
@@ -390,6 +405,11 @@ static int relocate_tensor(loader *l, const emu_tensor *tensor, rkr_vector place
             return emu_bad_file(l, "a relocation outside the commands");
         }
         const uint64_t value = (uint32_t)(tensor->address + addend);
+        if (!tensor->is_named || at < tensor->first_word) {
+            tensor->is_named = true;
+            tensor->first_word = (uint32_t)at;
+            tensor->first_addend = addend;
+        }
         l->model->words[at] = (l->model->words[at] & ~((uint64_t)UINT32_MAX << 16)) | value << 16;
     }
     return RKR_OK;
@@ -397,7 +417,7 @@ static int relocate_tensor(loader *l, const emu_tensor *tensor, rkr_vector place
 
 static int relocate(loader *l) {
     const uint32_t count = l->model->n_tensors;
-    const emu_tensor **sorted = calloc((size_t)count + 1, sizeof *sorted);
+    emu_tensor **sorted = calloc((size_t)count + 1, sizeof *sorted);
     if (sorted == NULL) {
         return emu_fail(l->model, RKR_ERR_MEMORY, "no memory for the model");
     }
@@ -506,6 +526,8 @@ static int open_file(loader *l, const uint8_t *bytes, size_t size) {
     l->flat = &model->file->flat;
     l->mini = model->file->is_mini;
     l->old = !l->mini && version <= 4;
+    model->is_mini = l->mini;
+    model->keeps_names = !l->mini && !l->old;
     if (version == 3 || (l->mini && version < 4)) {
         return emu_fail(model, RKR_EMU_ERR_UNKNOWN,
                         "container version %u of an old toolkit: it is not understood", version);

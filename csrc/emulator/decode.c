@@ -16,6 +16,7 @@
 #include "emulator/maps.h"
 #include "emulator/proven.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,6 +24,7 @@
 #define POINTER_RESET 0x30
 #define LUT_ACCESS 0x4100
 #define LUT_DATA 0x4104
+#define MOST_REPEATED ((uint64_t)1 << 24) /* words that loops repeat: 150,000 tasks or so */
 
 typedef struct {
     rkr_emu *emu;
@@ -272,15 +274,41 @@ static bool is_float(const emu_task *task) {
     }
 }
 
-/* Keep what the first product of two tensors does to its sums, by which a mini container says the
- * factor of an attention. */
 static void note_product(const decoder *d, const emu_task_entry *entry, emu_node *node) {
     const uint32_t *dpu = d->registers[EMU_DPU][d->group[EMU_DPU]];
+    const bool is_rv1103b = d->emu->soc->family == EMU_RV1103B;
     const bool adds_mask = entry->enabled == 0x1d && (dpu[0x070 >> 2] & 1) == 0;
-    if (!node->has_product && (entry->enabled == 0x0d || adds_mask)) {
-        node->has_product = true;
-        node->product_bn = dpu[0x060 >> 2];
-        node->product_factor = dpu[0x068 >> 2];
+    if (node->product.is_known || !d->emu->model->is_mini ||
+        !(is_rv1103b ? entry->enabled == 0x09 : entry->enabled == 0x0d || adds_mask)) {
+        return;
+    }
+    const uint32_t bn = is_rv1103b ? dpu[0x04c >> 2] : dpu[0x060 >> 2], mul = dpu[0x068 >> 2];
+    const uint32_t is_off = bn & 1, skips_mul = bn & (is_rv1103b ? 4 : 0x10);
+    const float by = is_rv1103b ? (float)(int32_t)dpu[0x050 >> 2] : (float)(int16_t)(mul >> 16);
+    const int shift = (int)(is_rv1103b ? dpu[0x080 >> 2] >> 16 & 0x3f : mul >> 8 & 0x3f);
+    node->product = (emu_product){.is_known = true,
+                                  .adds = is_off == 0 && (bn & 2) == 0,
+                                  .multiplies = is_off == 0 && skips_mul == 0,
+                                  .factor = ldexpf(by, -shift)};
+}
+
+/* Keep the factors of the first product with W and of the last with R of a recurrent layer: the
+ * first one with R is that of another unit. */
+static void note_factors(const decoder *d, const emu_task_entry *entry, emu_node *node) {
+    const uint32_t *cna = d->registers[EMU_CNA][d->group[EMU_CNA]];
+    const uint32_t *dpu = d->registers[EMU_DPU][d->group[EMU_DPU]];
+    const emu_family family = d->emu->soc->family;
+    if (node->public.n_inputs < 3 || strstr(node->public.op, "LSTM") == NULL ||
+        (entry->enabled & 0x0d) != 0x0d ||
+        (family != EMU_RK3588 && family != EMU_RK3566 && family != EMU_RV1106)) {
+        return;
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        const emu_tensor *matrix = &d->emu->model->tensors[node->public.inputs[1 + k]];
+        if (matrix->has_memory && cna[0x110 >> 2] == matrix->address &&
+            (k == 1 || node->factors[0].scale == 0)) {
+            node->factors[k] = (emu_factor){dpu[0x084 >> 2] & 0xffff, dpu[0x088 >> 2] & 0x3f};
+        }
     }
 }
 
@@ -297,6 +325,7 @@ static void decode_entry(decoder *d, const emu_task_entry *entry, emu_task *task
         settle_lut(d);
     }
     note_product(d, entry, node);
+    note_factors(d, entry, node);
     task->node = entry->node;
     task->enabled = entry->enabled;
     understood = understood && decode_task(d, entry->enabled, task);
@@ -320,15 +349,28 @@ static void decode_entry(decoder *d, const emu_task_entry *entry, emu_task *task
     }
 }
 
-static int decode_entries(decoder *d) {
+/* Loops over time repeat their commands and change them in between: they are no list of tasks. */
+static const char repeats[] = "its tasks are a loop that changes its own commands";
+
+static void note_repeats(const emu_task_entry *entry, emu_node *node, uint8_t *is_used) {
+    for (uint64_t i = entry->first_word; i < entry->first_word + entry->words; i++) {
+        if (is_used[i]) {
+            node->tasks_understood = false;
+            node->public.reason = repeats;
+        }
+        is_used[i] = 1;
+    }
+}
+
+static int decode_entries(decoder *d, uint8_t *is_used) {
     rkr_emu *emu = d->emu;
     const emu_model *model = emu->model;
     uint32_t last = 0;
-    uint64_t left = model->n_words; /* no word belongs to two tasks */
+    uint64_t left = model->n_words + MOST_REPEATED;
     for (uint32_t i = 0; i < emu->n_tasks; i++) {
         const emu_task_entry *entry = &model->tasks[i];
         if (entry->node >= model->n_nodes || entry->node < last || entry->words > left ||
-            entry->first_word > model->n_words - entry->words) {
+            entry->words > model->n_words || entry->first_word > model->n_words - entry->words) {
             return emu_fail(emu->model, RKR_EMU_ERR_FILE, "not a readable model: task %u", i);
         }
         emu_node *node = &emu->nodes[entry->node];
@@ -336,6 +378,7 @@ static int decode_entries(decoder *d) {
         node->n_tasks++;
         last = entry->node;
         left -= entry->words;
+        note_repeats(entry, node, is_used);
         decode_entry(d, entry, &emu->tasks[i]);
     }
     return RKR_OK;
@@ -345,7 +388,9 @@ int emu_decode_tasks(rkr_emu *emu) {
     const uint32_t count = emu->model->n_tasks;
     decoder *d = calloc(1, sizeof *d);
     emu->tasks = emu_allocate(emu->model, count, sizeof *emu->tasks);
-    if (d == NULL || emu->tasks == NULL) {
+    uint8_t *is_used = calloc(emu->model->n_words + 1, 1);
+    if (d == NULL || emu->tasks == NULL || is_used == NULL) {
+        free(is_used);
         free(d);
         return emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for the tasks");
     }
@@ -355,7 +400,8 @@ int emu_decode_tasks(rkr_emu *emu) {
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         emu->nodes[i].tasks_understood = true;
     }
-    const int status = decode_entries(d);
+    const int status = decode_entries(d, is_used);
+    free(is_used);
     free(d);
     return status;
 }

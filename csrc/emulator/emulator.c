@@ -55,7 +55,7 @@ static int prepare(rkr_emu *emu) {
                         getenv("RKNN_SIM_THREADS"));
     }
     int status = take_nodes(emu);
-    status = status == RKR_OK ? emu_read_attributes(emu) : status;
+    status = status == RKR_OK ? emu_find_operators(emu) : status;
     status = status == RKR_OK ? emu_decode_tasks(emu) : status;
     emu_drop_commands(emu->model);
     if (emu->model->lacks_memory) { /* whatever became of it, such as a refused node */

@@ -2,133 +2,56 @@
  *
  * Operators with unknown tasks, computed from their tensors as ONNX defines them: inputs are
  * dequantized, results rounded to the output's quantization (half to even) or to float16. The
- * results are close to the NPU's, but not equal in every bit. */
+ * results are close to the NPU's, but not equal in every bit. Here: element by element, and along
+ * axes; floats_*.c have the others. */
 #include "emulator/nodes.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const rkr_emu_tensor *input_of(const rkr_emu *emu, const emu_node *node, uint32_t index) {
-    return &emu_input(emu, node, index)->public;
-}
-
-static const rkr_emu_tensor *output_of(const rkr_emu *emu, const emu_node *node) {
-    return &emu_output(emu, node, 0)->public;
-}
+static bool compute(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out);
 
 bool emu_compute_node(rkr_emu *emu, const emu_node *node) {
-    const emu_operator *op = node->operation;
-    float *in[3] = {NULL};
-    float *out = calloc((size_t)output_of(emu, node)->n_elems + 1, sizeof *out);
-    bool ok = out != NULL;
-    for (uint32_t i = 0; i < op->inputs && ok; i++) {
-        in[i] = malloc((size_t)input_of(emu, node, i)->n_elems * sizeof *in[i] + 1);
-        ok = in[i] != NULL;
-        if (ok) {
+    float *in[EMU_MAX_VALUES] = {NULL}, *out[EMU_MAX_VALUES] = {NULL};
+    bool ok = true;
+    for (uint32_t i = 0; i < node->public.n_inputs && i < EMU_MAX_VALUES && ok; i++) {
+        if ((node->values->read >> i & 1) != 0) {
+            in[i] = malloc((size_t)emu_in(emu, node, i)->n_elems * sizeof *in[i] + 1);
+            ok = in[i] != NULL;
+        }
+        if (in[i] != NULL) {
             emu_get_floats(emu, emu_input(emu, node, i), in[i]);
+        }
+    }
+    for (uint32_t i = 0; i < node->public.n_outputs && ok; i++) {
+        if (emu_has_output(emu, node, i)) {
+            out[i] = calloc((size_t)emu_out(emu, node, i)->n_elems + 1, sizeof *out[i]);
+            ok = out[i] != NULL;
         }
     }
     if (!ok) {
         (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");
     }
-    ok = ok && op->compute(emu, node, in, out);
-    if (ok) {
-        emu_put_floats(emu, emu_output(emu, node, 0), out);
-    }
-    for (size_t i = 0; i < 3; i++) {
+    ok = ok && compute(emu, node, in, out);
+    for (uint32_t i = 0; i < EMU_MAX_VALUES; i++) {
+        if (ok && out[i] != NULL) {
+            emu_put_floats(emu, emu_output(emu, node, i), out[i]);
+        }
         free(in[i]);
+        free(out[i]);
     }
-    free(out);
     return ok;
 }
 
 /* ---- element by element ------------------------------------------------------- */
 
-typedef double unary_fn(double x);
-
-static double sigmoid(double x) {
+double emu_sigmoid(double x) {
     return 1.0 / (1.0 + exp(-x));
 }
 
-static double swish(double x) {
-    return x / (1.0 + exp(-x));
-}
-
-static double relu(double x) {
-    return x > 0.0 ? x : 0.0;
-}
-
-static double negate(double x) {
-    return -x;
-}
-
-static double same(double x) {
-    return x;
-}
-
-static unary_fn *find_unary(const char *op) {
-    static const struct {
-        const char *name;
-        unary_fn *function;
-    } known[] = {{"Exp", exp},       {"Log", log},   {"Sqrt", sqrt},       {"Sin", sin},
-                 {"Cos", cos},       {"Erf", erf},   {"Sigmoid", sigmoid}, {"Tanh", tanh},
-                 {"exSwish", swish}, {"Relu", relu}, {"Abs", fabs},        {"Neg", negate},
-                 {"Floor", floor},   {"Ceil", ceil}, {"Cast", same}};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(known[i].name, op) == 0) {
-            return known[i].function;
-        }
-    }
-    return NULL;
-}
-
-bool emu_float_unary(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
-    unary_fn *function = find_unary(node->public.op);
-    for (uint64_t i = 0; i < output_of(emu, node)->n_elems; i++) {
-        out[i] = (float)function((double)in[0][i]);
-    }
-    return true;
-}
-
-typedef double binary_fn(double a, double b);
-
-static double sum_of(double a, double b) {
-    return a + b;
-}
-
-static double difference_of(double a, double b) {
-    return a - b;
-}
-
-static double product_of(double a, double b) {
-    return a * b;
-}
-
-static double quotient_of(double a, double b) {
-    return a / b;
-}
-
-static double larger_of(double a, double b) {
-    return a > b ? a : b;
-}
-
-static double smaller_of(double a, double b) {
-    return a < b ? a : b;
-}
-
-static binary_fn *find_binary(const char *op) {
-    static const struct {
-        const char *name;
-        binary_fn *function;
-    } known[] = {{"Add", sum_of}, {"Sub", difference_of}, {"Mul", product_of}, {"Div", quotient_of},
-                 {"Pow", pow},    {"Max", larger_of},     {"Min", smaller_of}};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(known[i].name, op) == 0) {
-            return known[i].function;
-        }
-    }
-    return NULL;
+bool emu_check_unary(const rkr_emu *emu, emu_node *node) {
+    return emu_in(emu, node, 0)->n_elems == emu_out(emu, node, 0)->n_elems;
 }
 
 /* Steps of an operand along the dimensions of the result: 0 where it is broadcast. */
@@ -153,20 +76,19 @@ static bool broadcast_steps(const rkr_emu_tensor *t, const rkr_emu_tensor *out, 
 
 bool emu_check_binary(const rkr_emu *emu, emu_node *node) {
     int64_t steps[RKR_EMU_MAX_DIMS];
-    const rkr_emu_tensor *out = output_of(emu, node);
-    return node->public.n_inputs >= 2 && broadcast_steps(input_of(emu, node, 0), out, steps) &&
-           broadcast_steps(input_of(emu, node, 1), out, steps);
+    const rkr_emu_tensor *out = emu_out(emu, node, 0);
+    return broadcast_steps(emu_in(emu, node, 0), out, steps) &&
+           broadcast_steps(emu_in(emu, node, 1), out, steps);
 }
 
-bool emu_float_binary(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
-    const rkr_emu_tensor *t = output_of(emu, node);
+static bool compute_binary(const rkr_emu *emu, const emu_node *node, float *const *in, float *out) {
+    const rkr_emu_tensor *t = emu_out(emu, node, 0);
     int64_t steps[2][RKR_EMU_MAX_DIMS], at[2] = {0, 0};
     uint32_t index[RKR_EMU_MAX_DIMS] = {0};
-    binary_fn *function = find_binary(node->public.op);
-    (void)broadcast_steps(input_of(emu, node, 0), t, steps[0]);
-    (void)broadcast_steps(input_of(emu, node, 1), t, steps[1]);
+    (void)broadcast_steps(emu_in(emu, node, 0), t, steps[0]);
+    (void)broadcast_steps(emu_in(emu, node, 1), t, steps[1]);
     for (uint64_t i = 0; i < t->n_elems; i++) {
-        out[i] = (float)function((double)in[0][at[0]], (double)in[1][at[1]]);
+        out[i] = (float)node->operation->binary((double)in[0][at[0]], (double)in[1][at[1]]);
         for (uint32_t d = t->n_dims; d-- > 0;) {
             at[0] += steps[0][d];
             at[1] += steps[1][d];
@@ -181,8 +103,79 @@ bool emu_float_binary(rkr_emu *emu, const emu_node *node, float *const in[3], fl
     return true;
 }
 
-bool emu_check_same_count(const rkr_emu *emu, emu_node *node) {
-    return input_of(emu, node, 0)->n_elems == output_of(emu, node)->n_elems;
+static bool compute(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
+    const emu_operator *op = node->operation;
+    if (op->binary != NULL) {
+        return compute_binary(emu, node, in, out[0]);
+    }
+    if (op->compute != NULL) {
+        return op->compute(emu, node, in, out);
+    }
+    for (uint64_t i = 0; i < emu_out(emu, node, 0)->n_elems; i++) {
+        out[0][i] = (float)op->unary((double)in[0][i]);
+    }
+    return true;
+}
+
+/* Elu and its kin: curves with two numbers, alpha in `fill` and the other in `scales`. */
+bool emu_check_slope(const rkr_emu *emu, emu_node *node) {
+    static const struct {
+        const char *op;
+        double alpha;
+        const char *second;
+        double beta;
+    } known[] = {{"LeakyRelu", 0.01, "alpha", 0.01},
+                 {"Elu", 1.0, "alpha", 1.0},
+                 {"Selu", 1.67326319217681884765625, "gamma", 1.05070102214813232421875},
+                 {"HardSigmoid", 0.2, "beta", 0.5}};
+    emu_attributes *a = node->values;
+    if (!emu->model->keeps_names && node->public.op[0] != 'S') {
+        return false; /* Abs becomes a LeakyRelu of -1, and PyTorch has a HardSigmoid of its own */
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0] && a->type == 0; i++) {
+        if (strcmp(known[i].op, node->public.op) == 0) {
+            a->fill = (float)emu_number_named(emu, node, "alpha", known[i].alpha);
+            a->scales[0] = (float)emu_number_named(emu, node, known[i].second, known[i].beta);
+        }
+    }
+    return emu_check_unary(emu, node);
+}
+
+bool emu_float_slope(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
+    const double alpha = (double)node->values->fill, second = (double)node->values->scales[0];
+    const char kind = node->public.op[0];
+    for (uint64_t i = 0; i < emu_out(emu, node, 0)->n_elems; i++) {
+        const double x = (double)in[0][i];
+        const double curve = x > 0.0 ? x : alpha * expm1(x);
+        out[0][i] = (float)(kind == 'L'   ? (x < 0.0 ? alpha * x : x)
+                            : kind == 'E' ? curve
+                            : kind == 'S' ? second * curve
+                                          : fmin(fmax(alpha * x + second, 0.0), 1.0));
+    }
+    return true;
+}
+
+/* Bounds are inputs 1 and 2; one that is not there is none. */
+bool emu_check_clip(const rkr_emu *emu, emu_node *node) {
+    for (uint32_t i = 1; i < 3; i++) {
+        if (!emu_has_value(emu, node, i)) {
+            continue;
+        }
+        if (emu_in(emu, node, i)->n_elems != 1) {
+            return false;
+        }
+        node->values->read |= 1u << i;
+    }
+    return node->values->read > 1 && emu_check_unary(emu, node);
+}
+
+bool emu_float_clip(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
+    const float low = in[1] == NULL ? -INFINITY : in[1][0];
+    const float high = in[2] == NULL ? INFINITY : in[2][0];
+    for (uint64_t i = 0; i < emu_out(emu, node, 0)->n_elems; i++) {
+        out[0][i] = fminf(fmaxf(in[0][i], low), high);
+    }
+    return true;
 }
 
 /* ---- along an axis ------------------------------------------------------------- */
@@ -213,72 +206,139 @@ static size_t first_of(const axis_view *view, size_t i) {
 
 bool emu_check_softmax(const rkr_emu *emu, emu_node *node) {
     axis_view view;
-    return view_axis(input_of(emu, node, 0), node->values->axis, &view) &&
-           emu_check_same_count(emu, node);
+    return node->values->type != 0 && view_axis(emu_in(emu, node, 0), node->values->axis, &view) &&
+           emu_check_unary(emu, node);
 }
 
-/* Powers that were asked for, zeroed: a tensor of int8 has few differences of two values. */
-#define POWERS 2048
-typedef struct {
-    double of, is;
-} power;
-
-static double power_of(power *powers, double x) {
+static double power_of(emu_power *powers, double x) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
-    power *found = &powers[bits * 0x9e3779b97f4a7c15u >> 53];
+    emu_power *found = &powers[bits * 0x9e3779b97f4a7c15u >> 53];
     if (found->of != x || found->is == 0.0) {
-        *found = (power){x, exp(x)};
+        *found = (emu_power){x, exp(x)};
     }
     return found->is;
 }
 
-static void softmax(float *v, size_t count, size_t step, power *powers) {
-    double largest = -INFINITY, sum = 0.0;
+static double sum_of_powers(const float *v, size_t count, size_t step, emu_power *powers,
+                            double *largest) {
+    double sum = 0.0;
+    *largest = -INFINITY;
     for (size_t i = 0; i < count; i++) {
-        largest = (double)v[i * step] > largest ? (double)v[i * step] : largest;
+        *largest = (double)v[i * step] > *largest ? (double)v[i * step] : *largest;
     }
     for (size_t i = 0; i < count; i++) {
-        sum += power_of(powers, (double)v[i * step] - largest);
+        sum += power_of(powers, (double)v[i * step] - *largest);
     }
+    return sum;
+}
+
+void emu_softmax(float *v, size_t count, size_t step, emu_power *powers) {
+    double largest;
+    const double sum = sum_of_powers(v, count, step, powers, &largest);
     for (size_t i = 0; i < count; i++) {
         v[i * step] = (float)(power_of(powers, (double)v[i * step] - largest) / sum);
     }
 }
 
-bool emu_float_softmax(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
+bool emu_float_softmax(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
     axis_view view;
-    power powers[POWERS] = {{0.0, 0.0}};
-    memcpy(out, in[0], (size_t)output_of(emu, node)->n_elems * sizeof *out);
-    (void)view_axis(input_of(emu, node, 0), node->values->axis, &view);
+    emu_power powers[EMU_POWERS] = {{0.0, 0.0}};
+    const bool is_log = node->public.op[0] == 'L';
+    memcpy(out[0], in[0], (size_t)emu_out(emu, node, 0)->n_elems * sizeof *out[0]);
+    (void)view_axis(emu_in(emu, node, 0), node->values->axis, &view);
     for (size_t i = 0; i < view.outer * view.inner; i++) {
-        softmax(out + first_of(&view, i), view.count, view.inner, powers);
+        float *v = out[0] + first_of(&view, i);
+        if (!is_log) {
+            emu_softmax(v, view.count, view.inner, powers);
+            continue;
+        }
+        double largest;
+        const double sum = log(sum_of_powers(v, view.count, view.inner, powers, &largest));
+        for (size_t k = 0; k < view.count; k++) {
+            v[k * view.inner] = (float)((double)v[k * view.inner] - largest - sum);
+        }
     }
     return true;
 }
 
-/* The only norm that is known: values divided by the root of the sum of their squares. */
-bool emu_check_norm(const rkr_emu *emu, emu_node *node) {
-    axis_view view;
-    emu_attributes *a = node->values;
-    a->axis = a->values[0];
-    return strcmp(a->mode, "l2") == 0 && a->n_values == 1 &&
-           view_axis(input_of(emu, node, 0), a->axis, &view) && emu_check_same_count(emu, node);
+/* Norms over neighbouring axes. "l2": values divided by the root of the sum of their squares.
+ * "layer": (x - mean) / sqrt(variance + epsilon), then perhaps times gamma, plus beta, which are
+ * constants behind x with one value for each index of the first axis; other inputs are scratch. */
+static bool view_norm(const rkr_emu_tensor *t, const emu_attributes *a, axis_view *view) {
+    bool ok = a->n_values > 0 && view_axis(t, a->values[0], view);
+    for (uint32_t i = 1; ok && i < a->n_values; i++) {
+        const int32_t last = a->values[i - 1] + 1;
+        ok = a->values[0] >= 0 && a->values[i] == last && (uint32_t)last < t->n_dims;
+        view->count *= ok ? t->dims[last] : 1;
+        view->inner /= ok ? t->dims[last] : 1;
+    }
+    return ok;
 }
 
-bool emu_float_norm(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
-    axis_view view;
-    (void)view_axis(input_of(emu, node, 0), node->values->axis, &view);
-    for (size_t i = 0; i < view.outer * view.inner; i++) {
-        const float *v = in[0] + first_of(&view, i);
-        float *to = out + first_of(&view, i);
-        double sum = 0.0;
-        for (size_t k = 0; k < view.count; k++) {
-            sum += (double)v[k * view.inner] * (double)v[k * view.inner];
+bool emu_check_norm(const rkr_emu *emu, emu_node *node) {
+    axis_view view, first;
+    emu_attributes *a = node->values;
+    const rkr_emu_tensor *t = emu_in(emu, node, 0);
+    const bool is_layer = strcmp(a->mode, "layer") == 0;
+    if ((!is_layer && strcmp(a->mode, "l2") != 0) || !view_norm(t, a, &view) ||
+        !emu_check_unary(emu, node) || (is_layer && !(a->fill >= 0.0f))) {
+        return false;
+    }
+    (void)view_axis(t, a->values[0], &first);
+    for (uint32_t i = 1; i < 3 && emu_has_input(emu, node, i); i++) {
+        const emu_tensor *parameter = emu_input(emu, node, i);
+        if (!parameter->is_constant || parameter->public.layout == RKR_EMU_WEIGHTS) {
+            break;
         }
-        for (size_t k = 0; k < view.count; k++) {
-            const double value = (double)v[k * view.inner];
-            to[k * view.inner] = (float)(sum > 0.0 ? value / sqrt(sum) : value);
+        if (!is_layer || parameter->public.n_elems != first.count) {
+            return false;
+        }
+        a->read |= 1u << i;
+    }
+    return true;
+}
+
+static void normalise(float *to, const axis_view *view, const float *gamma, const float *beta,
+                      size_t each, double epsilon) {
+    double mean = 0.0, variance = 0.0;
+    for (size_t k = 0; k < view->count; k++) {
+        mean += (double)to[k * view->inner] / (double)view->count;
+    }
+    for (size_t k = 0; k < view->count; k++) {
+        const double x = (double)to[k * view->inner] - mean;
+        variance += x * x / (double)view->count;
+    }
+    for (size_t k = 0; k < view->count; k++) {
+        double y = ((double)to[k * view->inner] - mean) / sqrt(variance + epsilon);
+        y = gamma == NULL ? y : y * (double)gamma[k / each];
+        to[k * view->inner] = (float)(beta == NULL ? y : y + (double)beta[k / each]);
+    }
+}
+
+static void divide_by_length(float *to, const axis_view *view) {
+    double sum = 0.0;
+    for (size_t k = 0; k < view->count; k++) {
+        sum += (double)to[k * view->inner] * (double)to[k * view->inner];
+    }
+    for (size_t k = 0; k < view->count; k++) {
+        const double value = (double)to[k * view->inner];
+        to[k * view->inner] = (float)(sum > 0.0 ? value / sqrt(sum) : value);
+    }
+}
+
+bool emu_float_norm(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
+    axis_view view, first;
+    const emu_attributes *a = node->values;
+    (void)view_norm(emu_in(emu, node, 0), a, &view);
+    (void)view_axis(emu_in(emu, node, 0), a->values[0], &first);
+    memcpy(out[0], in[0], (size_t)emu_out(emu, node, 0)->n_elems * sizeof *out[0]);
+    for (size_t i = 0; i < view.outer * view.inner; i++) {
+        float *to = out[0] + first_of(&view, i);
+        if (a->mode[1] == '2') {
+            divide_by_length(to, &view);
+        } else {
+            normalise(to, &view, in[1], in[2], view.count / first.count, (double)a->fill);
         }
     }
     return true;
@@ -286,21 +346,95 @@ bool emu_float_norm(rkr_emu *emu, const emu_node *node, float *const in[3], floa
 
 bool emu_check_argmax(const rkr_emu *emu, emu_node *node) {
     axis_view view;
-    return view_axis(input_of(emu, node, 0), node->values->axis, &view) && view.count > 0 &&
-           output_of(emu, node)->n_elems == view.outer * view.inner;
+    return node->values->type != 0 && view_axis(emu_in(emu, node, 0), node->values->axis, &view) &&
+           view.count > 0 && emu_out(emu, node, 0)->n_elems == view.outer * view.inner;
 }
 
-bool emu_float_argmax(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
+bool emu_float_argmax(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
     axis_view view;
-    (void)view_axis(input_of(emu, node, 0), node->values->axis, &view);
+    const bool is_max = strcmp(node->public.op, "ArgMax") == 0;
+    (void)view_axis(emu_in(emu, node, 0), node->values->axis, &view);
     for (size_t i = 0; i < view.outer * view.inner; i++) {
         const float *v = in[0] + first_of(&view, i);
         size_t best = 0;
         for (size_t k = 1; k < view.count; k++) {
-            best = v[k * view.inner] > v[best * view.inner] ? k : best;
+            const float one = v[k * view.inner], other = v[best * view.inner];
+            best = (is_max ? one > other : one < other) ? k : best;
         }
-        out[i] = (float)best;
+        out[0][i] = (float)best;
     }
+    return true;
+}
+
+/* TopK: values, their places, or both. Mini containers have no attributes: the axis is the one that
+ * changes its size. */
+bool emu_check_topk(const rkr_emu *emu, emu_node *node) {
+    const rkr_emu_tensor *t = emu_in(emu, node, 0);
+    emu_attributes *a = node->values;
+    axis_view from, to;
+    if (a->type == 0) {
+        const rkr_emu_tensor *kept = emu_out(emu, node, emu_has_output(emu, node, 0) ? 0 : 1);
+        uint32_t changed = 0;
+        for (uint32_t d = 0; d < t->n_dims && d < kept->n_dims; d++) {
+            changed += t->dims[d] != kept->dims[d];
+            a->axis = t->dims[d] != kept->dims[d] ? (int32_t)d : a->axis;
+        }
+        if (changed != 1) {
+            return false;
+        }
+        a->flags[0] = true;
+        node->assumed = "it is assumed to choose the largest values: the file does not say it";
+    }
+    for (uint32_t i = 0; i < node->public.n_outputs && i < 2; i++) {
+        const rkr_emu_tensor *out = emu_out(emu, node, i);
+        if (emu_has_output(emu, node, i) &&
+            (out->n_dims != t->n_dims || !view_axis(t, a->axis, &from) ||
+             !view_axis(out, a->axis, &to) || from.outer != to.outer || from.inner != to.inner ||
+             to.count > from.count)) {
+            return false;
+        }
+    }
+    return node->public.n_outputs <= 2;
+}
+
+typedef struct {
+    float value;
+    uint32_t place;
+} ranked;
+
+/* Smallest first, equal ones by their place. */
+static int order_of_values(const void *a, const void *b) {
+    const ranked *one = a, *other = b;
+    const int order = (one->value > other->value) - (one->value < other->value);
+    return order != 0 ? order : (one->place > other->place) - (one->place < other->place);
+}
+
+bool emu_float_topk(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
+    axis_view from, to;
+    const emu_attributes *a = node->values;
+    (void)view_axis(emu_in(emu, node, 0), a->axis, &from);
+    (void)view_axis(emu_out(emu, node, out[0] != NULL ? 0 : 1), a->axis, &to);
+    ranked *all = malloc(from.count * sizeof *all + 1);
+    if (all == NULL) {
+        return emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node") == RKR_OK;
+    }
+    for (size_t i = 0; i < from.outer * from.inner; i++) {
+        for (size_t k = 0; k < from.count; k++) {
+            const float v = in[0][first_of(&from, i) + k * from.inner];
+            all[k] = (ranked){a->flags[0] ? -v : v, (uint32_t)k};
+        }
+        qsort(all, from.count, sizeof *all, order_of_values);
+        for (size_t k = 0; k < to.count; k++) {
+            const size_t at = first_of(&to, i) + k * to.inner;
+            if (out[0] != NULL) {
+                out[0][at] = a->flags[0] ? -all[k].value : all[k].value;
+            }
+            if (out[1] != NULL) {
+                out[1][at] = (float)all[k].place;
+            }
+        }
+    }
+    free(all);
     return true;
 }
 
@@ -320,44 +454,69 @@ static bool reduced_dims(const rkr_emu_tensor *t, const emu_attributes *a, bool 
 }
 
 bool emu_check_reduce(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *t = input_of(emu, node, 0);
+    const rkr_emu_tensor *t = emu_in(emu, node, 0);
+    emu_attributes *a = node->values;
     bool reduced[RKR_EMU_MAX_DIMS];
+    int64_t axes[RKR_EMU_MAX_DIMS];
     uint64_t kept = 1;
-    if (!reduced_dims(t, node->values, reduced)) {
+    if (a->n_values == 0 && emu_has_input(emu, node, 1) &&
+        emu_constant_numbers(emu, node, 1, &a->n_values, axes)) {
+        for (uint32_t i = 0; i < a->n_values; i++) {
+            a->values[i] = (int32_t)axes[i];
+        }
+    }
+    if ((a->type == 0 && a->n_values == 0) || !reduced_dims(t, a, reduced)) {
         return false;
     }
     for (uint32_t d = 0; d < t->n_dims; d++) {
         kept *= reduced[d] ? 1 : t->dims[d];
     }
-    return kept == output_of(emu, node)->n_elems;
+    return kept == emu_out(emu, node, 0)->n_elems;
 }
 
-bool emu_float_reduce(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
-    const rkr_emu_tensor *t = input_of(emu, node, 0);
-    const uint64_t results = output_of(emu, node)->n_elems;
-    const bool is_max = strcmp(node->public.op, "ReduceMax") == 0;
+static double plus(double a, double b) {
+    return a + b;
+}
+
+static double times(double a, double b) {
+    return a * b;
+}
+
+bool emu_float_reduce(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
+    static const struct {
+        const char *op;
+        double start;
+        emu_binary_fn *function;
+    } known[] = {{"ReduceMax", -INFINITY, fmax},
+                 {"ReduceMin", INFINITY, fmin},
+                 {"ReduceProd", 1.0, times},
+                 {"ReduceMean", 0.0, plus}};
+    const rkr_emu_tensor *t = emu_in(emu, node, 0);
+    const uint64_t results = emu_out(emu, node, 0)->n_elems;
     bool reduced[RKR_EMU_MAX_DIMS];
-    uint32_t index[RKR_EMU_MAX_DIMS] = {0};
+    uint32_t index[RKR_EMU_MAX_DIMS] = {0}, kind = 0;
     double *sums = malloc((size_t)results * sizeof *sums + 1);
     if (sums == NULL) {
-        (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");
-        return false;
+        return emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node") == RKR_OK;
     }
     (void)reduced_dims(t, node->values, reduced);
+    while (strcmp(known[kind].op, node->public.op) != 0) {
+        kind++;
+    }
     for (uint64_t i = 0; i < results; i++) {
-        sums[i] = is_max ? -INFINITY : 0.0;
+        sums[i] = known[kind].start;
     }
     for (uint64_t i = 0; i < t->n_elems; i++) {
         uint64_t at = 0;
         for (uint32_t d = 0; d < t->n_dims; d++) {
             at = reduced[d] ? at : at * t->dims[d] + index[d];
         }
-        const double v = (double)in[0][i];
-        sums[at] = is_max ? (v > sums[at] ? v : sums[at]) : sums[at] + v;
+        sums[at] = known[kind].function(sums[at], (double)in[0][i]);
         emu_next_index(t, index);
     }
+    const double share = kind == 3 ? (double)results / (double)t->n_elems : 1.0;
     for (uint64_t i = 0; i < results; i++) {
-        out[i] = (float)(is_max ? sums[i] : sums[i] * (double)results / (double)t->n_elems);
+        out[0][i] = (float)(sums[i] * share);
     }
     free(sums);
     return true;
@@ -365,329 +524,25 @@ bool emu_float_reduce(rkr_emu *emu, const emu_node *node, float *const in[3], fl
 
 bool emu_check_gather(const rkr_emu *emu, emu_node *node) {
     axis_view view;
-    if (node->public.n_inputs < 2) {
-        return false;
-    }
-    const rkr_emu_tensor *t = input_of(emu, node, 0);
-    const uint64_t picks = input_of(emu, node, 1)->n_elems;
-    return view_axis(t, node->values->axis, &view) &&
-           output_of(emu, node)->n_elems == view.outer * view.inner * picks;
+    const rkr_emu_tensor *t = emu_in(emu, node, 0);
+    return node->values->type != 0 && view_axis(t, node->values->axis, &view) &&
+           emu_out(emu, node, 0)->n_elems ==
+               view.outer * view.inner * emu_in(emu, node, 1)->n_elems;
 }
 
-bool emu_float_gather(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
+bool emu_float_gather(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
     axis_view view;
-    const size_t count = (size_t)input_of(emu, node, 1)->n_elems;
-    (void)view_axis(input_of(emu, node, 0), node->values->axis, &view);
+    const size_t count = (size_t)emu_in(emu, node, 1)->n_elems;
+    (void)view_axis(emu_in(emu, node, 0), node->values->axis, &view);
     for (size_t i = 0; i < view.outer * count; i++) {
         const double pick = (double)in[1][i % count];
         const double from = pick < 0.0 ? pick + (double)view.count : pick;
         if (!(from >= 0.0 && from < (double)view.count)) {
             return emu_refuse(emu, "Gather '%s': an index outside of its input", node->public.name);
         }
-        memcpy(out + i * view.inner, in[0] + (i / count * view.count + (size_t)from) * view.inner,
-               view.inner * sizeof *out);
-    }
-    return true;
-}
-
-/* ---- products ------------------------------------------------------------------ */
-
-/* Of [batch, rows, columns] each: which side is transposed. */
-typedef struct {
-    size_t batch, m, n, k;
-    bool transpose_a, transpose_b;
-} product;
-
-static bool find_product(const rkr_emu *emu, const emu_node *node, product *p) {
-    const rkr_emu_tensor *a = input_of(emu, node, 0);
-    const rkr_emu_tensor *b = input_of(emu, node, 1);
-    const rkr_emu_tensor *out = output_of(emu, node);
-    const bool ours = strcmp(node->public.op, "exMatMul") == 0;
-    if (a->n_dims != b->n_dims || a->n_dims != out->n_dims || a->n_dims < 2 ||
-        (ours && (a->n_dims != 4 || a->dims[2] != 1 || b->dims[2] != 1 || out->dims[2] != 1))) {
-        return false;
-    }
-    const uint32_t last = a->n_dims - 1, row = ours ? 1 : last - 1;
-    p->batch = 1;
-    for (uint32_t d = 0; d < row; d++) {
-        p->batch *= out->dims[d];
-        if (a->dims[d] != out->dims[d] || b->dims[d] != out->dims[d]) {
-            return false;
-        }
-    }
-    p->m = out->dims[row];
-    p->n = out->dims[last];
-    const size_t ar = a->dims[row], ac = a->dims[last], br = b->dims[row], bc = b->dims[last];
-    p->transpose_a = p->transpose_b = false;
-    if (ours && ar == br && ac == p->m && bc == p->n) {
-        p->transpose_a = true;
-        p->k = ar;
-        return true;
-    }
-    p->k = ac;
-    if (ar == p->m && ac == br && bc == p->n) {
-        return true;
-    }
-    p->transpose_b = true;
-    return ours && ar == p->m && ac == bc && br == p->n;
-}
-
-/* Whether input `index` of a node is there, and is no scratch memory of its tasks. */
-static bool has_value(const rkr_emu *emu, const emu_node *node, uint32_t index) {
-    static const char scratch[] = "_exSecondary";
-    if (index >= node->public.n_inputs) {
-        return false;
-    }
-    const char *name = input_of(emu, node, index)->name;
-    const size_t length = strlen(name), end = sizeof scratch - 1;
-    return length < end || strcmp(name + length - end, scratch) != 0;
-}
-
-/* The third input of an exMatMul is one number, or one for each column. The attribute c_type says
- * what it is for; mini containers have none. */
-static bool find_third(const rkr_emu *emu, emu_node *node, const product *p) {
-    const emu_file_node *file = &emu->model->nodes[node - emu->nodes];
-    const rkr_emu_tensor *c = input_of(emu, node, 2);
-    char kind[4] = "";
-    uint32_t type = 0, count = 0;
-    if (!rkr_find_attribute(file->bson, file->bson_bytes, "c_type", &type, &count, kind, 3) ||
-        type != RKR_EMU_ATTRIBUTE_TEXT || count != 3) {
-        return false;
-    }
-    node->values->mode = strcmp(kind, "mul") == 0 ? "mul" : strcmp(kind, "add") == 0 ? "add" : "";
-    return node->values->mode[0] != 0 && emu_is_readable(emu, emu_input(emu, node, 2)) &&
-           (c->n_elems == 1 || (c->n_elems == p->n && c->dims[c->n_dims - 1] == p->n));
-}
-
-bool emu_check_matmul(const rkr_emu *emu, emu_node *node) {
-    product p = {0};
-    return node->public.n_inputs >= 2 && find_product(emu, node, &p) &&
-           (!has_value(emu, node, 2) || find_third(emu, node, &p));
-}
-
-static void multiply(const product *p, const float *a, const float *b, float *out) {
-    for (size_t i = 0; i < p->m * p->n; i++) {
-        const size_t m = i / p->n, n = i % p->n;
-        double sum = 0.0;
-        for (size_t k = 0; k < p->k; k++) {
-            const float left = p->transpose_a ? a[k * p->m + m] : a[m * p->k + k];
-            const float right = p->transpose_b ? b[n * p->k + k] : b[k * p->n + n];
-            sum += (double)left * (double)right;
-        }
-        out[i] = (float)sum;
-    }
-}
-
-/* Floats of an input beyond those that a node is called with; NULL with an error: no memory. */
-static float *floats_of(rkr_emu *emu, const emu_node *node, uint32_t index) {
-    float *values = malloc((size_t)input_of(emu, node, index)->n_elems * sizeof *values + 1);
-    if (values == NULL) {
-        (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");
-        return NULL;
-    }
-    emu_get_floats(emu, emu_input(emu, node, index), values);
-    return values;
-}
-
-bool emu_float_matmul(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
-    product p = {0};
-    (void)find_product(emu, node, &p);
-    for (size_t i = 0; i < p.batch; i++) {
-        multiply(&p, in[0] + i * p.m * p.k, in[1] + i * p.k * p.n, out + i * p.m * p.n);
-    }
-    if (!has_value(emu, node, 2)) {
-        return true;
-    }
-    float *c = floats_of(emu, node, 2);
-    const bool is_one = input_of(emu, node, 2)->n_elems == 1;
-    for (size_t i = 0; c != NULL && i < p.batch * p.m * p.n; i++) {
-        const float third = c[is_one ? 0 : i % p.n];
-        out[i] = strcmp(node->values->mode, "mul") == 0 ? out[i] * third : out[i] + third;
-    }
-    free(c);
-    return c != NULL;
-}
-
-/* Attention: Q [h, d, 1, N], K [h, d, 1, M], V [h, e, 1, M] -> [h, e, 1, N], perhaps with a mask
- * [h or 1, M or 1, 1, N or 1] that is added to the products. */
-static const char assumed_scale[] =
-    "its factor is assumed to be 1/sqrt(d): the file does not say it";
-
-/* The factor as the commands of RV1106 say it: its BN multiplies the products, or does nothing. */
-static bool find_factor(const rkr_emu *emu, const emu_node *node, float *factor) {
-    const uint32_t bn = node->product_bn;
-    if (!node->has_product || emu->soc->family != EMU_RV1106) {
-        return false;
-    }
-    const bool is_off = (bn & 1) != 0, adds = (bn & 2) == 0, multiplies = (bn & 0x10) == 0;
-    *factor = 1.0f;
-    if (!is_off && multiplies) {
-        *factor = (float)ldexp((double)(node->product_factor >> 16),
-                               -(int)(node->product_factor >> 8 & 0x3f));
-    }
-    return is_off || !adds;
-}
-
-bool emu_check_attention(const rkr_emu *emu, emu_node *node) {
-    if (node->public.n_inputs < 3) {
-        return false;
-    }
-    const rkr_emu_tensor *q = input_of(emu, node, 0);
-    const rkr_emu_tensor *k = input_of(emu, node, 1);
-    const rkr_emu_tensor *v = input_of(emu, node, 2);
-    const rkr_emu_tensor *out = output_of(emu, node);
-    if (!(q->n_dims == 4 && k->n_dims == 4 && v->n_dims == 4 && out->n_dims == 4 &&
-          q->dims[2] == 1 && k->dims[2] == 1 && v->dims[2] == 1 && out->dims[2] == 1 &&
-          q->dims[0] == k->dims[0] && q->dims[0] == v->dims[0] && q->dims[0] == out->dims[0] &&
-          q->dims[1] == k->dims[1] && k->dims[3] == v->dims[3] && out->dims[1] == v->dims[1] &&
-          out->dims[3] == q->dims[3])) {
-        return false;
-    }
-    const emu_file_node *file = &emu->model->nodes[node - emu->nodes];
-    uint32_t type = 0, count = 0;
-    float scale = 0.0f;
-    if (!rkr_find_attribute(file->bson, file->bson_bytes, "scale", &type, &count, &scale,
-                            sizeof scale)) {
-        if (!find_factor(emu, node, &scale)) {
-            scale = (float)(1.0 / sqrt((double)q->dims[1]));
-            node->assumed = assumed_scale;
-        }
-    } else if (type != RKR_EMU_ATTRIBUTE_FLOAT || count != 1) {
-        return false;
-    }
-    node->values->fill = scale;
-    if (!has_value(emu, node, 3)) {
-        return true;
-    }
-    const rkr_emu_tensor *mask = input_of(emu, node, 3);
-    return emu_is_readable(emu, emu_input(emu, node, 3)) && mask->n_dims == 4 &&
-           mask->dims[2] == 1 && (mask->dims[0] == 1 || mask->dims[0] == q->dims[0]) &&
-           (mask->dims[1] == 1 || mask->dims[1] == k->dims[3]) &&
-           (mask->dims[3] == 1 || mask->dims[3] == q->dims[3]);
-}
-
-/* The element of a mask for head h, key y and query x. */
-static float mask_at(const float *mask, const rkr_emu_tensor *t, size_t h, size_t y, size_t x) {
-    const size_t head = t->dims[0] == 1 ? 0 : h, key = t->dims[1] == 1 ? 0 : y;
-    return mask[(head * t->dims[1] + key) * t->dims[3] + (t->dims[3] == 1 ? 0 : x)];
-}
-
-bool emu_float_attention(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
-    const rkr_emu_tensor *tq = input_of(emu, node, 0), *tv = input_of(emu, node, 2);
-    const size_t heads = tq->dims[0], d = tq->dims[1], n = tq->dims[3];
-    const size_t e = tv->dims[1], m = tv->dims[3];
-    const float *q = in[0], *k = in[1], *v = in[2];
-    const double scale = (double)node->values->fill;
-    const bool is_masked = has_value(emu, node, 3);
-    power powers[POWERS] = {{0.0, 0.0}};
-    float *mask = is_masked ? floats_of(emu, node, 3) : NULL;
-    float *weights = malloc(m * sizeof *weights + 1);
-    if (weights == NULL || (is_masked && mask == NULL)) {
-        free(mask);
-        free(weights);
-        return emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node") == RKR_OK;
-    }
-    for (size_t i = 0; i < heads * n; i++) {
-        const size_t h = i / n, x = i % n;
-        for (size_t y = 0; y < m; y++) {
-            double sum = 0.0;
-            for (size_t c = 0; c < d; c++) {
-                sum += (double)q[(h * d + c) * n + x] * (double)k[(h * d + c) * m + y];
-            }
-            const float added = is_masked ? mask_at(mask, input_of(emu, node, 3), h, y, x) : 0.0f;
-            weights[y] = (float)(sum * scale) + added;
-        }
-        softmax(weights, m, 1, powers);
-        for (size_t c = 0; c < e; c++) {
-            double sum = 0.0;
-            for (size_t y = 0; y < m; y++) {
-                sum += (double)v[(h * e + c) * m + y] * (double)weights[y];
-            }
-            out[(h * e + c) * n + x] = (float)sum;
-        }
-    }
-    free(mask);
-    free(weights);
-    return true;
-}
-
-/* ---- sizes ---------------------------------------------------------------------- */
-
-/* Tile and Expand: the input again and again, as often as the output has room. */
-bool emu_check_repeat(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *in = input_of(emu, node, 0);
-    const rkr_emu_tensor *out = output_of(emu, node);
-    bool ok = in->n_dims == out->n_dims;
-    for (uint32_t d = 0; ok && d < in->n_dims; d++) {
-        ok = in->dims[d] != 0 && out->dims[d] % in->dims[d] == 0;
-    }
-    return ok;
-}
-
-bool emu_float_repeat(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
-    const rkr_emu_tensor *from = input_of(emu, node, 0), *t = output_of(emu, node);
-    uint32_t index[RKR_EMU_MAX_DIMS] = {0};
-    for (uint64_t i = 0; i < t->n_elems; i++) {
-        uint64_t at = 0;
-        for (uint32_t d = 0; d < t->n_dims; d++) {
-            at = at * from->dims[d] + index[d] % from->dims[d];
-        }
-        out[i] = in[0][at];
-        emu_next_index(t, index);
-    }
-    return true;
-}
-
-/* Resize of the last two dimensions; half_pixel unless it says asymmetric or align_corners. */
-static bool is_one_of(const char *text, const char *a, const char *b) {
-    return strcmp(text, a) == 0 || strcmp(text, b) == 0;
-}
-
-bool emu_check_resize(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *in = input_of(emu, node, 0);
-    const rkr_emu_tensor *out = output_of(emu, node);
-    const emu_attributes *a = node->values;
-    return in->n_dims == 4 && out->n_dims == 4 && in->dims[0] == out->dims[0] &&
-           in->dims[1] == out->dims[1] && in->n_elems > 0 &&
-           (is_one_of(a->mode, "", "linear") ||
-            (strcmp(a->mode, "nearest") == 0 && strcmp(a->coordinates, "asymmetric") == 0 &&
-             out->dims[2] % in->dims[2] == 0 && out->dims[3] % in->dims[3] == 0)) &&
-           (is_one_of(a->coordinates, "", "half_pixel") ||
-            is_one_of(a->coordinates, "asymmetric", "align_corners") ||
-            strcmp(a->coordinates, "pytorch_half_pixel") == 0);
-}
-
-/* Where a coordinate of the output lies in the input: two neighbours and a weight. */
-static double source_of(const emu_attributes *a, uint32_t at, uint32_t in, uint32_t out,
-                        uint32_t near[2]) {
-    double x = ((double)at + 0.5) * in / out - 0.5;
-    if (strcmp(a->coordinates, "asymmetric") == 0) {
-        x = (double)at * in / out;
-    } else if (strcmp(a->coordinates, "align_corners") == 0) {
-        x = out == 1 ? 0.0 : (double)at * (in - 1) / (out - 1);
-    } else if (strcmp(a->coordinates, "pytorch_half_pixel") == 0 && out == 1) {
-        x = 0.0;
-    }
-    x = x<0.0 ? 0.0 : x>(double) in - 1 ? (double)in - 1 : x;
-    near[0] = (uint32_t)floor(x);
-    near[1] = near[0] + 1 < in ? near[0] + 1 : near[0];
-    return strcmp(a->mode, "nearest") == 0 ? 0.0 : x - floor(x);
-}
-
-bool emu_float_resize(rkr_emu *emu, const emu_node *node, float *const in[3], float *out) {
-    const rkr_emu_tensor *from = input_of(emu, node, 0), *t = output_of(emu, node);
-    for (uint64_t i = 0; i < t->n_elems; i++) {
-        uint32_t xs[2], ys[2];
-        const uint32_t x = (uint32_t)(i % t->dims[3]), y = (uint32_t)(i / t->dims[3] % t->dims[2]);
-        const float *plane =
-            in[0] + i / ((uint64_t)t->dims[3] * t->dims[2]) * from->dims[2] * from->dims[3];
-        const double fx = source_of(node->values, x, from->dims[3], t->dims[3], xs);
-        const double fy = source_of(node->values, y, from->dims[2], t->dims[2], ys);
-        const float *top = plane + (size_t)ys[0] * from->dims[3];
-        const float *bottom = plane + (size_t)ys[1] * from->dims[3];
-        const double upper = (double)top[xs[0]] * (1 - fx) + (double)top[xs[1]] * fx;
-        const double lower = (double)bottom[xs[0]] * (1 - fx) + (double)bottom[xs[1]] * fx;
-        out[i] = (float)(upper * (1 - fy) + lower * fy);
+        memcpy(out[0] + i * view.inner,
+               in[0] + (i / count * view.count + (size_t)from) * view.inner,
+               view.inner * sizeof *out[0]);
     }
     return true;
 }

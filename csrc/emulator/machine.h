@@ -12,7 +12,9 @@
  *   pooling.c       PPU
  *   tensors.c       logical values of a tensor <-> its memory
  *   crew.c          several threads for one task
- *   nodes.c         how each node is executed; floats.c moves.c: nodes without tasks
+ *   nodes.c         how each node is executed
+ *   operators.c     a table: nodes that are computed from their tensors, in floats*.c and moves.c
+ *   attributes.c    what the file says of a node
  *   emulator.c      the public functions
  *
  * Everything that depends on the file alone is decoded and checked when it is opened:
@@ -37,6 +39,18 @@ typedef enum {
     EMU_NODE_REFUSED,
 } emu_node_way;
 
+/* What the first task that multiplies two tensors does to its sums, by its registers. Mini
+ * containers say the factor of an attention only there. */
+typedef struct {
+    bool is_known, adds, multiplies;
+    float factor;
+} emu_product;
+
+/* By what a product of int8 is multiplied: scale / 2^shift; 0: not seen. */
+typedef struct {
+    uint32_t scale, shift;
+} emu_factor;
+
 typedef struct emu_node {
     rkr_emu_node public;
     uint32_t first_task;
@@ -47,8 +61,8 @@ typedef struct emu_node {
     bool tasks_understood;
     const char *doubt;   /* why its tasks, though understood, are not proven; NULL: they are */
     const char *assumed; /* what its function takes for granted; NULL: the file says all */
-    bool has_product;    /* one of its tasks multiplies two tensors: */
-    uint32_t product_bn, product_factor; /* registers 4060 and 4068 of the first */
+    emu_product product;
+    emu_factor factors[2]; /* of the products with inputs 1 and 2 */
 } emu_node;
 
 struct rkr_emu {

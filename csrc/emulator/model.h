@@ -24,6 +24,8 @@ typedef struct {
     bool is_constant;
     uint32_t address;
     uint32_t bytes; /* of memory from `address` on */
+    bool is_named;  /* relocations name it, and the first word among them adds: */
+    uint32_t first_word, first_addend;
 } emu_tensor;
 
 typedef struct {
@@ -49,6 +51,8 @@ typedef struct {
     const rkr_soc *chip;
     const emu_soc *soc; /* what of it concerns the machine alone */
     const char *toolkit;
+    bool is_mini;
+    bool keeps_names; /* of attributes, in BSON */
     uint32_t n_graphs;
     emu_tensor *tensors;
     uint32_t n_tensors;

@@ -251,9 +251,8 @@ bool emu_check_split(const rkr_emu *emu, emu_node *node) {
     return total == in->dims[a->axis];
 }
 
-/* Whole numbers of a constant input: starts, axes ... */
-static bool constant_numbers(const rkr_emu *emu, const emu_node *node, uint32_t index,
-                             uint32_t *count, int64_t *numbers) {
+bool emu_constant_numbers(const rkr_emu *emu, const emu_node *node, uint32_t index, uint32_t *count,
+                          int64_t *numbers) {
     const emu_tensor *tensor = emu_input(emu, node, index);
     float values[RKR_EMU_MAX_DIMS];
     *count = 0;
@@ -285,7 +284,7 @@ bool emu_check_pad(const rkr_emu *emu, emu_node *node) {
     int64_t pads[RKR_EMU_MAX_DIMS];
     uint32_t count = 0;
     emu_attributes *a = node->values;
-    if (node->public.n_inputs < 2 || !constant_numbers(emu, node, 1, &count, pads) ||
+    if (node->public.n_inputs < 2 || !emu_constant_numbers(emu, node, 1, &count, pads) ||
         in->n_dims != out->n_dims || count != 2 * in->n_dims ||
         (a->mode[0] != 0 && strcmp(a->mode, "constant") != 0)) {
         return false;
@@ -352,7 +351,7 @@ bool emu_check_slice(const rkr_emu *emu, emu_node *node) {
         return false;
     }
     for (uint32_t i = 0; i < 4 && i + 1 < node->public.n_inputs; i++) {
-        if (!constant_numbers(emu, node, i + 1, &counts[i], numbers[i]) ||
+        if (!emu_constant_numbers(emu, node, i + 1, &counts[i], numbers[i]) ||
             (i < 2 && counts[i] != counts[0])) {
             return false;
         }

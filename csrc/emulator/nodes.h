@@ -1,42 +1,77 @@
 /* SPDX-License-Identifier: MIT
  *
- * Nodes that are computed from their tensors. */
+ * Nodes that are computed from their tensors. nodes.c decides which. */
 #pragma once
 
 #include "emulator/tensors.h"
 
+#define EMU_MAX_VALUES 8 /* inputs that an operator reads as values, and outputs that it writes */
+
 /* Attributes of a node, where its operator has them, checked against its tensors. */
 typedef struct emu_attributes {
+    uint32_t type; /* of the table in the file; 0: none */
     int32_t axis;
     uint32_t n_values;
     int32_t values[RKR_EMU_MAX_DIMS]; /* perm, axes of a reduction */
     int32_t starts[RKR_EMU_MAX_DIMS], steps[RKR_EMU_MAX_DIMS];
-    uint32_t n_parts; /* of a Concat */
-    float fill;       /* of a Pad; the factor of an attention */
-    const char *mode;
+    int32_t kernel[2], stride[2], pads[4]; /* of a pooling */
+    uint32_t n_parts;                      /* of a Concat */
+    uint32_t read;                         /* bit i: input i is read as values */
+    uint32_t directions;                   /* of a recurrent layer */
+    bool flags[3];                         /* see the operator */
+    float fill;       /* of a Pad; the factor of an attention; epsilon of a norm */
+    float scales[2];  /* of a Resize, of height and width */
+    const char *mode; /* also the direction of a recurrent layer */
     const char *coordinates;
-    const char *rounding; /* of the nearest neighbour */
+    const char *rounding;
 } emu_attributes;
 
-/* The first computes a node; the second its real values from real inputs, with `out` zeroed. */
+typedef double emu_unary_fn(double x);
+typedef double emu_binary_fn(double a, double b);
+/* The first computes a node; the second its real values from real inputs, with `out` zeroed. What
+ * is not read or not there is NULL. */
 typedef bool emu_node_fn(rkr_emu *emu, const emu_node *node);
-typedef bool emu_compute_fn(rkr_emu *emu, const emu_node *node, float *const in[3], float *out);
+typedef bool emu_compute_fn(rkr_emu *emu, const emu_node *node, float *const *in,
+                            float *const *out);
 /* Whether attributes and shapes are understood, when the model is opened. */
 typedef bool emu_check_fn(const rkr_emu *emu, emu_node *node);
 
-/* Operators that are computed from their tensors, in the same way. */
+/* Types of tables of attributes. */
+#define EMU_TYPE_POOLING 5
+#define EMU_TYPE_SLOPE 9
+#define EMU_TYPE_RESIZE 26
+#define EMU_TYPE_PAD 30
+#define EMU_TYPE_GRU 67
+#define EMU_TYPE_GRU_RAW 71
+#define EMU_TYPE_NORM 87
+#define EMU_TYPE_NORM_MINI 62
+#define EMU_TYPE_TOPK 89
+
+/* How an operator is computed from its tensors: by one of four functions. */
 typedef struct emu_operator {
-    const char *names[16];   /* NULL: no further one */
-    emu_node_fn *run;        /* moves values without computing */
-    emu_compute_fn *compute; /* else */
-    emu_check_fn *check;
-    uint8_t inputs;       /* read as values; 255: all */
+    const char *name;
+    uint8_t inputs;        /* the first ones, which are always read as values; 255: all */
+    emu_unary_fn *unary;   /* of each value */
+    emu_binary_fn *binary; /* of two values, broadcast */
+    emu_node_fn *run;      /* moves values without computing */
+    emu_compute_fn *compute;
+    emu_check_fn *check;  /* NULL for unary and binary ones: the general one */
     uint8_t type;         /* of the attributes' table; 0: none */
     uint8_t axis, values; /* slots in it, counted from 1; 0: none */
 } emu_operator;
 
-/* Read the attributes of all nodes, while the file is there. */
-int emu_read_attributes(rkr_emu *emu);
+/* attributes.c. False: no memory. */
+bool emu_read_attributes(rkr_emu *emu, emu_node *node, rkr_table attributes);
+/* A number that the file keeps by its name; else `standard`, which is assumed where the container
+ * keeps none. */
+double emu_number_named(const rkr_emu *emu, emu_node *node, const char *name, double standard);
+/* Whether an input is there and is neither scratch memory of the tasks nor a placeholder. */
+bool emu_has_value(const rkr_emu *emu, const emu_node *node, uint32_t index);
+
+/* NULL: it is not known. */
+const emu_operator *emu_find_operator(const char *name);
+/* Find the operators of all nodes and read their attributes, while the file is there. */
+int emu_find_operators(rkr_emu *emu);
 /* Which of its tasks are doubtful, once they are decoded. */
 void emu_find_doubts(rkr_emu *emu);
 /* What the toolkit is known to have done wrong for a node, and how to avoid it; NULL: nothing. */
@@ -54,6 +89,26 @@ static inline const emu_tensor *emu_output(const rkr_emu *emu, const emu_node *n
     return &emu->model->tensors[node->public.outputs[index]];
 }
 
+/* The same as the file describes them. */
+static inline const rkr_emu_tensor *emu_in(const rkr_emu *emu, const emu_node *node,
+                                           uint32_t index) {
+    return &emu_input(emu, node, index)->public;
+}
+
+static inline const rkr_emu_tensor *emu_out(const rkr_emu *emu, const emu_node *node,
+                                            uint32_t index) {
+    return &emu_output(emu, node, index)->public;
+}
+
+/* Whether a node has this input or output: it may be absent in the middle of others. */
+static inline bool emu_has_input(const rkr_emu *emu, const emu_node *node, uint32_t index) {
+    return index < node->public.n_inputs && node->public.inputs[index] < emu->model->n_tensors;
+}
+
+static inline bool emu_has_output(const rkr_emu *emu, const emu_node *node, uint32_t index) {
+    return index < node->public.n_outputs && node->public.outputs[index] < emu->model->n_tensors;
+}
+
 /* Step to the next element; the last dimension runs fastest. */
 static inline void emu_next_index(const rkr_emu_tensor *t, uint32_t index[RKR_EMU_MAX_DIMS]) {
     for (uint32_t d = t->n_dims; d-- > 0 && ++index[d] == t->dims[d];) {
@@ -64,16 +119,37 @@ static inline void emu_next_index(const rkr_emu_tensor *t, uint32_t index[RKR_EM
 /* Whether the outputs have the type and the quantization of the inputs. */
 bool emu_keeps_bits(const rkr_emu *emu, const emu_node *node, uint32_t inputs);
 
+/* Whole numbers of a constant input: starts, axes ... */
+bool emu_constant_numbers(const rkr_emu *emu, const emu_node *node, uint32_t index, uint32_t *count,
+                          int64_t *numbers);
 emu_node_fn emu_move_reshape, emu_move_transpose, emu_move_slice, emu_move_split, emu_move_concat,
     emu_move_pad;
 emu_check_fn emu_check_reshape, emu_check_transpose, emu_check_slice, emu_check_split,
     emu_check_concat, emu_check_pad;
 
-/* With real values of the inputs: `compute` of the operator. */
+/* floats.c: by elements, along an axis */
 bool emu_compute_node(rkr_emu *emu, const emu_node *node);
-emu_compute_fn emu_float_unary, emu_float_binary, emu_float_softmax, emu_float_argmax,
-    emu_float_reduce, emu_float_gather, emu_float_matmul, emu_float_attention, emu_float_repeat,
-    emu_float_resize, emu_float_norm;
-emu_check_fn emu_check_same_count, emu_check_binary, emu_check_softmax, emu_check_argmax,
-    emu_check_reduce, emu_check_gather, emu_check_matmul, emu_check_attention, emu_check_repeat,
-    emu_check_resize, emu_check_norm;
+emu_unary_fn emu_sigmoid;
+/* Powers that were asked for, zeroed: a tensor of int8 has few differences of two values. */
+#define EMU_POWERS 2048
+typedef struct {
+    double of, is;
+} emu_power;
+void emu_softmax(float *values, size_t count, size_t step, emu_power *powers);
+emu_compute_fn emu_float_softmax, emu_float_argmax, emu_float_reduce, emu_float_gather,
+    emu_float_norm, emu_float_topk, emu_float_clip, emu_float_slope;
+emu_check_fn emu_check_unary, emu_check_binary, emu_check_softmax, emu_check_argmax,
+    emu_check_reduce, emu_check_gather, emu_check_norm, emu_check_topk, emu_check_clip,
+    emu_check_slope;
+
+/* floats_products.c */
+emu_compute_fn emu_float_matmul, emu_float_attention;
+emu_check_fn emu_check_matmul, emu_check_attention;
+
+/* floats_recurrent.c */
+emu_compute_fn emu_float_recurrent;
+emu_check_fn emu_check_recurrent;
+
+/* floats_windows.c: sizes */
+emu_compute_fn emu_float_repeat, emu_float_resize, emu_float_average, emu_float_to_depth;
+emu_check_fn emu_check_repeat, emu_check_resize, emu_check_average, emu_check_to_depth;

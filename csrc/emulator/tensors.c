@@ -198,7 +198,7 @@ void emu_put_values(rkr_emu *emu, const emu_tensor *tensor, const uint8_t *value
 
 /* ---- numbers --------------------------------------------------------------- */
 
-static float float_of(const rkr_emu_tensor *t, const uint8_t *at) {
+float emu_load_float(const rkr_emu_tensor *t, const uint8_t *at) {
     int64_t v = 0;
     uint16_t half;
     float real;
@@ -271,7 +271,7 @@ convert(const rkr_emu *emu, const emu_tensor *tensor, float *values, bool to_mem
                     if (to_memory) {
                         emu_store_float(t, *values, line);
                     } else {
-                        *values = float_of(t, line);
+                        *values = emu_load_float(t, line);
                     }
                 }
             }

@@ -17,4 +17,6 @@ void emu_put_values(rkr_emu *emu, const emu_tensor *tensor, const uint8_t *value
 /* The same as real numbers; integers that are not quantized keep their value. */
 void emu_get_floats(const rkr_emu *emu, const emu_tensor *tensor, float *values);
 void emu_put_floats(rkr_emu *emu, const emu_tensor *tensor, const float *values);
+/* One element. */
+float emu_load_float(const rkr_emu_tensor *t, const uint8_t *at);
 void emu_store_float(const rkr_emu_tensor *t, float value, uint8_t *at);

@@ -194,10 +194,13 @@ class Machine:
             Verdict(raw.verdict),
             _text(raw.reason),
             int(raw.tasks),
-            tuple(raw.inputs[i] for i in range(raw.n_inputs)),
-            tuple(raw.outputs[i] for i in range(raw.n_outputs)),
+            tuple(self._present(raw.inputs, raw.n_inputs)),
+            tuple(self._present(raw.outputs, raw.n_outputs)),
             bool(raw.is_faulty),
         )
+
+    def _present(self, indices: Any, count: int) -> Iterator[int]:
+        return (indices[i] for i in range(count) if indices[i] < len(self.tensors))
 
     @property
     def is_runnable(self) -> bool:

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The operators that are computed from their tensors. Each row says how many inputs it reads as
+ * values, and the function: of one value, of two, of whole tensors, or one that moves values. */
+#include "emulator/nodes.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- functions of elements ----------------------------------------------------- */
+
+static double swish(double x) {
+    return x * emu_sigmoid(x);
+}
+
+static double relu(double x) {
+    return x > 0.0 ? x : 0.0;
+}
+
+static double negate(double x) {
+    return -x;
+}
+
+static double same(double x) {
+    return x;
+}
+
+static double sign(double x) {
+    return (x > 0.0) - (x < 0.0);
+}
+
+static double soft_sign(double x) {
+    return x / (1.0 + fabs(x));
+}
+
+static double soft_plus(double x) {
+    return fmax(x, 0.0) + log1p(exp(-fabs(x)));
+}
+
+static double hard_swish(double x) {
+    return x * fmin(fmax(x / 6.0 + 0.5, 0.0), 1.0);
+}
+
+static double sum_of(double a, double b) {
+    return a + b;
+}
+
+static double difference_of(double a, double b) {
+    return a - b;
+}
+
+static double product_of(double a, double b) {
+    return a * b;
+}
+
+static double quotient_of(double a, double b) {
+    return a / b;
+}
+
+static double larger_of(double a, double b) {
+    return a > b ? a : b;
+}
+
+static double smaller_of(double a, double b) {
+    return a < b ? a : b;
+}
+
+static double is_less(double a, double b) {
+    return a < b;
+}
+
+static double is_most(double a, double b) {
+    return a <= b;
+}
+
+static double is_greater(double a, double b) {
+    return a > b;
+}
+
+static double is_least(double a, double b) {
+    return a >= b;
+}
+
+static double is_equal(double a, double b) {
+    return a == b;
+}
+
+/* ---- the table ----------------------------------------------------------------- */
+
+#define UNARY(NAME, FUNCTION) {NAME, 1, .unary = FUNCTION}
+#define BINARY(NAME, FUNCTION) {NAME, 2, .binary = FUNCTION}
+#define MOVES(NAME, WHAT, ...) \
+    {NAME, .run = emu_move_##WHAT, .check = emu_check_##WHAT, __VA_ARGS__}
+#define COMPUTES(NAME, INPUTS, WHAT, ...) \
+    {NAME, INPUTS, .compute = emu_float_##WHAT, .check = emu_check_##WHAT, __VA_ARGS__}
+
+static const emu_operator operators[] = {
+    MOVES("Reshape", reshape, .inputs = 1),
+    MOVES("Flatten", reshape, .inputs = 1),
+    MOVES("Squeeze", reshape, .inputs = 1),
+    MOVES("Unsqueeze", reshape, .inputs = 1),
+    MOVES("exDataConvert", reshape, .inputs = 1),
+    MOVES("Transpose", transpose, .inputs = 1, .type = 25, .values = 1),
+    MOVES("Slice", slice, .inputs = 1),
+    MOVES("Split", split, .inputs = 1, .type = 20, .axis = 1),
+    MOVES("Pad", pad, .inputs = 1, .type = EMU_TYPE_PAD),
+    MOVES("Concat", concat, .inputs = 255, .type = 19, .axis = 1),
+    UNARY("Exp", exp),
+    UNARY("Log", log),
+    UNARY("Sqrt", sqrt),
+    UNARY("Sin", sin),
+    UNARY("Cos", cos),
+    UNARY("Erf", erf),
+    UNARY("Sigmoid", emu_sigmoid),
+    UNARY("Tanh", tanh),
+    UNARY("exSwish", swish),
+    UNARY("HardSwish", hard_swish),
+    UNARY("Relu", relu),
+    UNARY("Abs", fabs),
+    UNARY("Neg", negate),
+    UNARY("Floor", floor),
+    UNARY("Ceil", ceil),
+    UNARY("Round", rint),
+    UNARY("Sign", sign),
+    UNARY("Softsign", soft_sign),
+    UNARY("Softplus", soft_plus),
+    UNARY("Cast", same),
+    BINARY("Add", sum_of),
+    BINARY("Sub", difference_of),
+    BINARY("Mul", product_of),
+    BINARY("Div", quotient_of),
+    BINARY("Pow", pow),
+    BINARY("Max", larger_of),
+    BINARY("Min", smaller_of),
+    BINARY("Less", is_less),
+    BINARY("LessOrEqual", is_most),
+    BINARY("Greater", is_greater),
+    BINARY("GreaterOrEqual", is_least),
+    BINARY("Equal", is_equal),
+    COMPUTES("Clip", 1, clip, .type = 0),
+    COMPUTES("LeakyRelu", 1, slope, .type = EMU_TYPE_SLOPE),
+    COMPUTES("Elu", 1, slope, .type = 0),
+    COMPUTES("Selu", 1, slope, .type = 0),
+    COMPUTES("HardSigmoid", 1, slope, .type = 0),
+    COMPUTES("Softmax", 1, softmax, .type = 18, .axis = 1),
+    COMPUTES("exSoftmax13", 1, softmax, .type = 61, .axis = 1),
+    COMPUTES("LogSoftmax", 1, softmax, .type = 64, .axis = 1),
+    COMPUTES("exNorm", 1, norm, .type = EMU_TYPE_NORM, .values = 3),
+    COMPUTES("ArgMax", 1, argmax, .type = 51, .axis = 1),
+    COMPUTES("ArgMin", 1, argmax, .type = 52, .axis = 1),
+    COMPUTES("TopK", 1, topk, .type = EMU_TYPE_TOPK, .axis = 1),
+    COMPUTES("ReduceMean", 1, reduce, .type = 34, .values = 1),
+    COMPUTES("ReduceMax", 1, reduce, .type = 53, .values = 1),
+    COMPUTES("ReduceMin", 1, reduce, .type = 54, .values = 1),
+    COMPUTES("ReduceProd", 1, reduce, .type = 0),
+    COMPUTES("Gather", 2, gather, .type = 50, .axis = 1),
+    COMPUTES("MatMul", 2, matmul, .type = 0),
+    COMPUTES("exMatMul", 2, matmul, .type = 0),
+    COMPUTES("exSDPAttention", 3, attention, .type = 0),
+    COMPUTES("exGRU", 1, recurrent, .type = EMU_TYPE_GRU),
+    COMPUTES("GRU", 1, recurrent, .type = EMU_TYPE_GRU_RAW),
+    COMPUTES("exLSTM", 1, recurrent, .type = 0),
+    COMPUTES("LSTM", 1, recurrent, .type = 0),
+    COMPUTES("Tile", 1, repeat, .type = 0),
+    COMPUTES("Expand", 1, repeat, .type = 0),
+    COMPUTES("Resize", 1, resize, .type = EMU_TYPE_RESIZE),
+    COMPUTES("AveragePool", 1, average, .type = EMU_TYPE_POOLING),
+    COMPUTES("SpaceToDepth", 1, to_depth, .type = 33, .axis = 1),
+};
+
+const emu_operator *emu_find_operator(const char *name) {
+    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
+        if (strcmp(operators[i].name, name) == 0) {
+            return &operators[i];
+        }
+    }
+    return NULL;
+}
