@@ -33,6 +33,7 @@ from rknn_runtime.errors import RknnError
 if TYPE_CHECKING:
     from rknn_runtime.streams.pool import Pool
     from rknn_runtime.streams.source import Frame, FrameSource
+    from rknn_runtime.streams.stats import PoolStats
     from rknn_runtime.tools.serve import LiveView
     from rknn_runtime.vision.detections import Detections
 
@@ -131,13 +132,13 @@ def _serve(arguments: Namespace) -> None:
         if not hasattr(first, "head"):
             raise ValueError("expected a model that detects, got a classifier")
         view = LiveView(first.labels, quality=arguments.quality, draw=arguments.draw)
-        failures = _Failures()
+        failures, load = _Failures(), _Load()
         source, reconnect_s = arguments.source, arguments.reconnect
         frames = _opened(source, reconnect_s)
         with naming(arguments.listen):
             server = Server(
                 view,
-                lambda: _status(view, pool, failures),
+                lambda: _status(view, pool, failures, load),
                 host,
                 port,
                 token=token,
@@ -274,14 +275,39 @@ def _wait_until(due: float) -> None:
     time.sleep(max(0.0, due - time.monotonic()))
 
 
-def _status(view: LiveView, pool: Pool, failures: _Failures) -> dict[str, Any]:
+class _Load:
+    """How busy the cores were in the last second or longer."""
+
+    def __init__(self) -> None:
+        self._busy: list[float] = []
+        self._at = 0.0
+        self._percent: dict[str, float] = {}
+
+    def of(self, stats: PoolStats) -> dict[str, float]:
+        """Return percent by core: the mean of its contexts."""
+        took = stats.elapsed_s - self._at
+        busy = [context.busy_s for context in stats.contexts]
+        if took >= 1 or not self._percent:
+            cores: dict[str, list[float]] = {}
+            for context, now, before in zip(stats.contexts, busy, self._busy or [0.0] * len(busy)):
+                mask = context.core_mask
+                name = (
+                    "NPU"
+                    if mask is None
+                    else (mask.name or str(int(mask))).lower().replace("core_", "core ")
+                )
+                cores.setdefault(name, []).append(100 * (now - before) / max(took, 1e-9))
+            self._percent = {
+                name: round(min(sum(each) / len(each), 100), 1) for name, each in cores.items()
+            }
+            self._busy, self._at = busy, stats.elapsed_s
+        return self._percent
+
+
+def _status(view: LiveView, pool: Pool, failures: _Failures, load: _Load) -> dict[str, Any]:
     from rknn_runtime.tools.board import resident_kb, state
 
     stats, board = pool.stats(), state()
-    busy = {
-        f"context {i}": round(100 * context.busy_s / max(stats.elapsed_s, 1e-9), 1)
-        for i, context in enumerate(stats.contexts)
-    }
     phases = {phase.name: round(phase.p50_ms, 2) for phase in stats.contexts[0].phases}
     numbers: dict[str, Any] = {
         "fps": round(view.fps, 1),
@@ -291,9 +317,12 @@ def _status(view: LiveView, pool: Pool, failures: _Failures) -> dict[str, Any]:
         "viewers": view.watchers,
         "longest run s": round(pool.working_s, 1),
         "phase ms": phases,
-        "busy percent": busy,
+        "busy percent": load.of(stats),
         "resident kB": resident_kb(),
     }
+    warnings = [str(each) for task in pool.tasks for each in getattr(task, "symptoms", ())]
+    if warnings:
+        numbers["warning"] = warnings[0]
     if failures.last:
         numbers["last failure"] = failures.last
     names = (("npu load percent", "npu_load_percent"), ("temperature C", "temperature_c"))

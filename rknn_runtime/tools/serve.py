@@ -29,6 +29,7 @@ import numpy as np
 
 from rknn_runtime._arrays import as_int
 from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.drawing import LIMBS, class_color, text_color
 from rknn_runtime.vision.images import import_pillow
 
 if TYPE_CHECKING:
@@ -200,6 +201,10 @@ def _encoder(quality: int) -> Callable[[Any], bytes]:
     return encode_by_opencv
 
 
+def _hex(color: tuple[int, int, int]) -> str:
+    return "#" + bytes(color).hex()
+
+
 def is_loopback(host: str) -> bool:
     """Return whether only this machine reaches an address."""
     if host == "localhost":
@@ -260,7 +265,11 @@ class Server:
         self.image_slots = threading.BoundedSemaphore(viewers)
         self.event_slots = threading.BoundedSemaphore(viewers)
         page = _PAGE.read_text("utf-8")
-        self.page = page.replace("BROWSER_DRAWS_HERE", json.dumps(browser_draws)).encode()
+        colors = [[_hex(paper), _hex(text_color(paper))] for paper in map(class_color, range(80))]
+        facts = {"BROWSER_DRAWS": browser_draws, "PALETTE": colors, "LIMBS": list(map(_hex, LIMBS))}
+        for name, fact in facts.items():
+            page = page.replace(f"{name}_HERE", json.dumps(fact))
+        self.page = page.encode()
         self._listener = _Listener(self, host, port, 2 * viewers + _MOST_BRIEF)
         self.port = int(self._listener.server_address[1])
         self._thread = threading.Thread(

@@ -201,8 +201,9 @@ class Detector(ImageModel):
             size = image.shape[1::-1]
         judge.add(found, size[::-1] if isinstance(size, tuple) else None)
         is_empty = not judge.objects
-        self.symptoms = judge.symptoms() if not is_empty or judge.images >= _EMPTY_FRAMES else ()
-        for symptom in self.symptoms:
+        seen = judge.symptoms() if not is_empty or judge.images >= _EMPTY_FRAMES else ()
+        self.symptoms = (*self.decoder.symptoms, *seen)
+        for symptom in seen:
             tell(str(symptom))
-        if self.symptoms or (not is_empty and judge.images >= _FIRST_FRAMES):
+        if seen or (not is_empty and judge.images >= _FIRST_FRAMES):
             self._judge = None

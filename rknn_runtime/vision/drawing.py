@@ -42,7 +42,7 @@ _TINT, _TINT_EDGE = 115, 204
 #: The part of a box that no caption hides.
 _HIDDEN = 0.4
 #: Left and right limbs.
-_LEFT, _RIGHT = (0, 160, 255), (255, 130, 20)
+LIMBS: tuple[Color, Color] = (0, 160, 255), (255, 130, 20)
 #: CJK fonts have some 20 MB.
 _MAX_FONT_BYTES = 1 << 27
 
@@ -241,7 +241,7 @@ def _limbs(joined: NDArray[np.intp], paper: NDArray[np.uint8], order: str) -> ND
     Keypoints with odd numbers are on a person's left.
     """
     step = 1 if order == "RGB" else -1
-    left, right = (np.array(color[::step], np.uint8) for color in (_LEFT, _RIGHT))
+    left, right = (np.array(color[::step], np.uint8) for color in LIMBS)
     ends = np.concatenate([joined, np.arange(17).repeat(2).reshape(-1, 2)])
     limbs = np.repeat(paper[:, np.newaxis], len(ends), axis=1)
     limbs[:, (ends % 2 == 1).all(axis=1)] = left

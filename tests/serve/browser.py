@@ -16,6 +16,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from rknn_runtime import Detections
 from rknn_runtime.tools.serve import LiveView, Server
+from rknn_runtime.vision.drawing import class_color
 
 FOUND = Detections(
     np.array([[80, 60, 160, 180]], np.float32), np.array([0.9], np.float32), np.array([1], np.int32)
@@ -42,7 +43,10 @@ def shows(found: Detections, token: str = "") -> Iterator[tuple[LiveView, Server
 
     thread = threading.Thread(target=feed)
     thread.start()
-    status = {"fps": 20.0, "phase ms": {"run": 3.5}}
+    status = {
+        "fps": 20.0, "phase ms": {"run": 3.5}, "busy percent": {"core 0": 40.0, "core 1": 60},
+        "dropped": 7, "failed": 0, "warning": "look at this",
+    }  # fmt: skip
     try:
         with Server(view, lambda: status, token=token) as server:
             yield view, server
@@ -96,19 +100,34 @@ EDGE, OUTSIDE = at(120, 60), at(10, 10)
 
 
 def test_image_and_boxes_are_there(shown, browser, tmp_path):
-    """The image has come, the box is drawn over it, names and numbers stand beside."""
+    """The image has come, the box is drawn over it, counts and numbers stand beside."""
     page = browser(shown[1].port)
     wait(page, IMAGE)
     wait(page, f"{EDGE}[3] === 255")
     assert page.execute_script(f"return {OUTSIDE}") == [0, 0, 0, 0]
-    assert "dog" in page.find_element(By.ID, "found").text
-    assert "90 %" in page.find_element(By.ID, "found").text
-    assert "run 3.5" in wait(page, "document.getElementById('status').innerText")
+    assert page.find_element(By.ID, "found").text == "dog 1"
+    assert "run 3.5" in wait(page, "document.getElementById('status').textContent")
+    assert page.find_element(By.ID, "fps").text == "20"
+    assert page.find_element(By.ID, "lost").text == "dropped frames 7"
+    assert page.find_element(By.ID, "note").text == "look at this"
+    assert [bar.text for bar in page.find_elements(By.CSS_SELECTOR, "#cores h2")] == [
+        "core 0, 40 % busy", "core 1, 60 % busy",
+    ]  # fmt: skip
     page.find_element(By.ID, "boxes").click()
     wait(page, f"{EDGE}[3] === 0")
     image = tmp_path / "page.png"
     page.save_screenshot(str(image))
     assert image.read_bytes().startswith(b"\x89PNG")
+
+
+def test_it_looks_as_drawn_images_do(shown, browser):
+    """The colours of a box and of its filled caption, and no scrolling on a phone."""
+    page = browser(shown[1].port)
+    wait(page, f"{EDGE}[3] === 255")
+    assert page.execute_script(f"return {EDGE}")[:3] == list(class_color(1))
+    assert page.execute_script(f"return {at(82, 57)}")[:3] == list(class_color(1))
+    page.set_window_size(390, 844)
+    assert wait(page, "innerWidth <= 700 && document.body.scrollWidth <= innerWidth")
 
 
 def test_masks(browser):
@@ -117,7 +136,7 @@ def test_masks(browser):
     mask[0, 70:170, 90:120] = True
     with shows(whole(mask=mask)) as (_, server):
         page = browser(server.port)
-        wait(page, f"{at(100, 120)}[3] === 110")
+        wait(page, f"{at(100, 120)}[3] === 115")
         assert page.execute_script(f"return {at(140, 120)}[3]") == 0
 
 
