@@ -16,7 +16,7 @@ static bool are_probabilities(const float *values, uint32_t n) {
     return inside && fabs(sum - 1.0) < 0.02;
 }
 
-/* NaN stays NaN and does not count. Where the highest value is infinite, the infinite values
+/* NaN stays NaN and does not count. If the highest value is infinite, the infinite values
  * share the whole weight and all others get 0. */
 static void apply_softmax(float *values, uint32_t n) {
     float highest = -INFINITY;

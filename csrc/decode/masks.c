@@ -8,8 +8,8 @@
  * the centres of the outermost cells take the value of those.
  *
  * Logits are only computed for the rows and columns that a box touches, two rows at a time.
- * Where coefficients and prototypes are of 8 bits, their integers are multiplied: scales are
- * positive, so they do not change the sign, and the sum is exact. Where two neighbouring logits
+ * If coefficients and prototypes have 8 bits, their integers are multiplied: scales are
+ * positive, so they do not change the sign, and the sum is exact. If two neighbouring logits
  * of a row (already interpolated between rows) have the same sign, all pixels between them have
  * it, too, and are filled without being computed. */
 #include "decode/grids.h"

@@ -8,7 +8,7 @@
  *     single output   cx, cy, w, h, all worked out in the graph (YOLOv5, v7, YOLOX, YOLOv6)
  *
  * Scores are at most 1, so a cell whose objectness is below the threshold cannot pass: one
- * channel of each grid is scanned, and classes are read only where it hits. Quantized
+ * channel of each grid is scanned, and classes are read only for its hits. Quantized
  * scores may be above 1 by half a step, and the largest value of a type may be below 1. */
 #include "decode/candidates.h"
 #include "decode/scan.h"
@@ -81,7 +81,7 @@ static void decode_cell(const rkr_yolo_grid *grid, const rkr_scan *classes, bool
     rkr_candidate_push(workspace, box, confidence, class_id, source);
 }
 
-/* What each of the two factors must reach, in the domain of the tensor; lowered by more
+/* The least value of each of the two factors, in the domain of the tensor; lowered by more
  * than the rounding of the product. */
 static float factor_threshold(const rkr_tensor_view *view, bool sigmoid, float threshold) {
     if (sigmoid) {

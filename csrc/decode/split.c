@@ -158,7 +158,7 @@ static const float *powers_of_e(rkr_yolo_workspace *workspace, size_t index,
 }
 
 /* The sum is at least the highest score, except for the rounding of both. A sum at the end of its
- * range may stand for a larger one: where calibration saw few objects, that end is low. */
+ * range may stand for a larger one: if calibration saw few objects, that end is low. */
 static float sum_threshold(const rkr_yolo_branch *branch, bool sigmoid, float threshold) {
     float slack = 0.01f * threshold;
     slack += rkr_view_is_float(&branch->score_sum) ? 0.0f : branch->score_sum.scale;

@@ -18,7 +18,7 @@
 
 #define RKR_MAX_SIDE ((size_t)1 << 20)
 #define RKR_MAX_CHANNELS 4
-/* Lanes behind a row of lanes that vectors may read and overwrite. */
+/* Lanes after a row of lanes that vectors may read and overwrite. */
 #define RKR_ROW_SLACK 64
 
 /* (a * b + 2^14) >> 15, the rounding high multiplication of 16-bit lanes. */

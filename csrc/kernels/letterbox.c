@@ -134,7 +134,7 @@ int rkr_letterbox_yuv_uint8(const rkr_letterbox *letterbox, const rkr_yuv_image 
 
 static float to_image(float value, double offset, double image, double resized) {
     const double mapped = ((double)value - offset) * image / resized;
-    /* In this order a NaN stays one. */
+    /* This order keeps a NaN. */
     return (float)(mapped < 0 ? 0 : mapped > image ? image : mapped);
 }
 

@@ -13,7 +13,8 @@
  * of the general formula in blend.h.
  *
  * The vector variant takes images of 3 and 4 channels; it chooses the channels by the
- * shuffle that it needs anyway. Where a vector would pass the end of a row, plain C goes on. */
+ * shuffle that it needs anyway. Plain C does the pixels for which a vector would pass the end of a
+ * row. */
 #include "kernels/resize_exact.h"
 #include "kernels/sizes.h"
 #include "kernels/vectors.h"

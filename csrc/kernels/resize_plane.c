@@ -73,7 +73,7 @@ RKR_VECTOR static void same_vector(const uint8_t *src, const rkr_plane_columns *
     same(src, at, dst);
 }
 
-/* For NEON compilers vectorize the loop of plain C better. */
+/* Compilers vectorize the plain loop better for NEON. */
 RKR_VECTOR static void halved_vector(const uint8_t *src, const rkr_plane_columns *at,
                                      int16_t *dst) {
     size_t x = 0;

@@ -13,7 +13,7 @@ typedef struct {
     rkr_spacing spacing;
     size_t samples;  /* of the source row */
     size_t width;    /* of the result */
-    uint32_t *left;  /* [width] the left sample; its right neighbour is `step` behind it */
+    uint32_t *left;  /* [width] the left sample; its right neighbour is `step` after it */
     int16_t *weight; /* [width] of the right sample */
     size_t step;     /* 1, or 0 if there is only one sample */
     uint32_t *base;  /* [width / 4] where the 16 samples of four pixels begin */

@@ -2,8 +2,8 @@
  *
  * Rows of Y, U and V to a row of RGB or gray; yuv_rows.h has the formulas and what rows hold.
  *
- * The vector variant works on blocks of 2 * RKR_LANES pixels. Lanes behind a row's end are read,
- * for which rows have room; the last pixels are written through a separate block. Of rows of
+ * The vector variant works on blocks of 2 * RKR_LANES pixels. It reads lanes after a row's end,
+ * for which rows have room; the last pixels are written through a separate block. In rows of
  * bytes the last block ends with the row and overlaps the one before it. */
 #include "kernels/yuv_rows.h"
 #include "kernels/sizes.h"
@@ -209,7 +209,7 @@ RKR_VECTOR_INLINE __m256i blend_alone(const uint8_t *upper, const uint8_t *lower
     return _mm256_maddubs_epi16(both, _mm256_set1_epi16((int16_t)((64 - weight) | weight << 8)));
 }
 
-/* 32 bytes, blended; of every two only the one that `odd` says. */
+/* Blend every second of 32 bytes: the even ones, or the odd ones if `odd`. */
 RKR_VECTOR_INLINE __m256i blend_pairs(const uint8_t *upper, const uint8_t *lower, int weight,
                                       bool odd) {
     const int place = odd ? 8 : 0;
@@ -259,8 +259,8 @@ RKR_VECTOR_INLINE void load_apart(const uint8_t *luma, bool at_end, rkr_lanes la
     }
 }
 
-/* A frame comes from the L3 cache, and the CPU itself reads ahead to the end of a page only: with
- * this it takes a fifth less. Addresses behind the frame may be asked for. */
+/* A frame comes from the L3 cache, and the CPU itself reads ahead only to the end of a page. This
+ * saves a fifth of the time. Addresses after the frame do no harm. */
 RKR_VECTOR_INLINE void prefetch(const uint8_t *src) {
     _mm_prefetch((const char *)((uintptr_t)src + 2048), _MM_HINT_T0);
 }

@@ -224,8 +224,7 @@ int rkr_custom_op_get_op_attr(const rkr_library *library, rknn_custom_op_context
     if (library->custom_op_get_op_attr == NULL) {
         return RKR_ERR_UNAVAILABLE;
     }
-    memset(attr, 0,
-           sizeof *attr); /* the runtime leaves it alone where there is no such attribute */
+    memset(attr, 0, sizeof *attr); /* the runtime writes nothing if there is no such attribute */
     library->custom_op_get_op_attr(op_ctx, name, attr);
     return RKR_OK;
 }

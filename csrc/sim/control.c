@@ -9,7 +9,7 @@
  *   RKNN_SIM_CACHES      "strict" or "coherent"; see rknn_sim_caches
  *   RKNN_SIM_SOC         "rk3588"; see rknn_sim_soc
  *   RKNN_SIM_LOG         "stderr", or a file that is appended to
- *   RKNN_LOG_LEVEL       other than 0: as RKNN_SIM_LOG=stderr where that is not set */
+ *   RKNN_LOG_LEVEL       other than 0: as RKNN_SIM_LOG=stderr if that is not set */
 #define _POSIX_C_SOURCE 200809L
 #include "control.h"
 #include "cores.h"

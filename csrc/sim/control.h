@@ -34,16 +34,16 @@ extern pthread_mutex_t sim_lock;
 
 /* Count a call; true when it shall fail, with the code in `*code`. */
 bool sim_enter(sim_call call, int *code);
-/* Return a call's status; a failure that nobody gave a reason for gets one in the log. */
+/* Return a call's status; log a reason for a failure that has none yet. */
 int sim_leave(sim_call call, int status);
-/* Whether somebody has said what is wrong with the call in progress on this thread. */
+/* Whether the call in progress on this thread has logged its fault. */
 bool sim_has_logged(void);
 void sim_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void sim_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Have a function called before violations are counted for the client, and at every call:
- * it notes those that the client committed outside of any. */
+/* Call a function at every call and before violations are counted: it notes violations that the
+ * client committed between calls. */
 void sim_collect_from(void (*collect)(void));
-/* How long a run takes at least, on so many cores. */
+/* The shortest time of a run on this number of cores. */
 int64_t sim_latency_us(uint32_t cores);
 bool sim_caches_are_strict(void);
 #define SIM_SOC_BYTES 16
@@ -53,7 +53,7 @@ bool sim_soc(char name[SIM_SOC_BYTES]);
 typedef enum { SIM_CONTEXTS, SIM_MEMORIES, SIM_OUTPUTS, SIM_THINGS } sim_thing;
 void sim_count(sim_thing thing, int change);
 
-/* Count a call of a function, and leave it where it shall fail. */
+/* Count a call of a function, and return from it if it shall fail. */
 #define SIM_ENTER(name) SIM_ENTER_OR(name, sim_code)
 #define SIM_ENTER_POINTER(name) SIM_ENTER_OR(name, NULL)
 #define SIM_ENTER_OR(name, failure)                  \

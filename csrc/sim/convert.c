@@ -119,7 +119,7 @@ static bool is_native_image(const sim_tensor *tensor) {
     return tensor->attr[SIM_NATIVE].fmt == RKNN_TENSOR_NC1HWC2;
 }
 
-/* To the nearest number of 15 bits, as the NPU has its factors. */
+/* Round to 15 bits, as the NPU's factors have. */
 static double in_15_bits(double factor) {
     int exponent = 0;
     const double fraction = frexp(factor, &exponent);
@@ -225,7 +225,7 @@ void sim_unpack_native(const sim_tensor *tensor, const uint8_t *data, uint8_t *v
     }
 }
 
-/* Different at every call, so that nobody reads padding by accident and gets away. */
+/* Different at every call, so that reading padding by accident is noticed. */
 void sim_garbage(uint8_t *data, size_t size) {
     static _Thread_local uint32_t state = 0x9e3779b9u;
     for (size_t i = 0; i < size; i++) {
@@ -279,8 +279,8 @@ void sim_to_nhwc(const sim_tensor *tensor, const uint8_t *values, size_t elem_by
     }
 }
 
-/* In float, of the elements that librknnrt converts 4 pixels at a time: in planes of whole
- * groups of channels. The difference is exact in double. */
+/* Dequantize the elements that librknnrt converts 4 pixels at a time, in planes of whole groups of
+ * channels. The difference is exact in double. */
 static void dequantize_groups(const sim_tensor *tensor, const uint8_t *values, uint8_t *out) {
     const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
     const affine by = affine_of(native);

@@ -11,7 +11,7 @@ bool sim_type_is_real(rknn_tensor_type type);
 /* Element `i` as a number, and back: rounded to nearest and saturated. */
 double sim_load(const uint8_t *data, rknn_tensor_type type, size_t i);
 void sim_store(uint8_t *data, rknn_tensor_type type, size_t i, double number);
-/* What becomes of foreign input data besides their order. Those in the unit of the pixels
+/* How foreign input data are converted, besides their order. Data in the unit of the pixels
  * are normalised ((x - mean) / std) and quantized; with step = std * scale, to the nearest, ties
  * to even:
  *     ROUNDS_ONCE   rint((x - mean) / std / scale) + zero_point

@@ -16,17 +16,17 @@ typedef struct sim_context {
     bool shape_was_set;
     bool has_run;
     bool in_flight;      /* a thread of the library runs it, and owns the context */
-    bool has_fence;      /* nobody has waited for the last such run yet */
+    bool has_fence;      /* rknn_wait has not waited for the last such run yet */
     int flight_status;   /* of it */
-    int fence_fd;        /* of the client, that runs wait for; -1: none */
+    int fence_fd;        /* the client's fence that runs wait for; -1: none */
     bool shares_weights; /* those of another context */
     uint32_t core_mask;  /* 0: any core, for each run */
     int64_t run_us;
-    char perf_detail[1024];            /* what rknn_query gave away */
+    char perf_detail[1024];            /* the text that rknn_query handed out */
     struct sim_mem *weights;           /* the client's memory for them; NULL: none was set */
     struct sim_mem *internal;          /* likewise, for what is between the layers */
     struct sim_port *ports;            /* inputs, then outputs */
-    rknn_sim_executor_fn *executor;    /* computes a bundle; NULL: nobody does */
+    rknn_sim_executor_fn *executor;    /* computes a bundle; or NULL */
     void *user_data;                   /* of the executor */
     struct sim_matmul *matmul;         /* NULL: it is a model's */
     struct sim_output_buffer *outputs; /* handed out by rknn_outputs_get */
@@ -38,14 +38,14 @@ typedef struct sim_context {
 rknn_context sim_context_register(sim_context *context);
 /* Take an owned context out of the list: other threads that wait for it find it gone. */
 void sim_context_unregister(sim_context *context);
-/* Own a context until sim_release; NULL (and a message) when there is no such
- * context or its executor asks for it. */
+/* Own a context until sim_release; NULL (and a message) if there is no such context, or if its own
+ * executor asks for it. */
 sim_context *sim_acquire(rknn_context id, const char *function);
 void sim_release(sim_context *context);
 /* Have a thread of the library go on with an owned context: `work` runs there, its status is kept,
  * and the context is released. False: there is no thread, and the context is the caller's. */
 bool sim_take_off(sim_context *context, int (*work)(void *), void *argument);
-/* Wait for a run that took off, at most so many milliseconds; true when there is none left. */
+/* Wait up to timeout_ms for a run that took off; return true if none is left. */
 bool sim_await_landing(rknn_context id, int32_t timeout_ms);
 /* With sim_lock held. */
 bool sim_context_is_alive(rknn_context id);

@@ -147,7 +147,7 @@ static void leave(const sim_context *ctx, const rknn_input *input) {
 }
 
 /* How librknnrt 1.5.2, 1.6.0 and 2.3.2 misread data of an image, without a word; NULL: it does not.
- * Of a batch, 1.5.2 and 1.6.0 end the process. */
+ * With a batch, 1.5.2 and 1.6.0 end the process. */
 static const char *misreading(const sim_context *ctx, const rknn_input *input) {
     const rknn_tensor_attr *native = &sim_tensor_of(ctx, input->index)->attr[SIM_NATIVE];
     if (!sim_tensor_of(ctx, input->index)->is_pixel || native->type != RKNN_TENSOR_INT8 ||

@@ -13,8 +13,8 @@
 struct sim_machine {
     pthread_mutex_t lock;
     rkr_emu *emulator;
-    uint32_t graph; /* that it has opened */
-    uint8_t *bytes; /* of the file, where there are several graphs */
+    uint32_t graph; /* the one that is open */
+    uint8_t *bytes; /* of a file with several graphs */
     size_t size;
 };
 

@@ -16,20 +16,20 @@ typedef struct {
     size_t bytes; /* of one image */
 } sim_machine_values;
 
-/* Read a file. Of one with several graphs a copy is kept, and the graph that runs is opened
- * then. `reason` gets why it is refused. */
+/* Read a file. If it has several graphs, keep a copy and open each graph when it runs. `reason`
+ * says why a file is refused. */
 int sim_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, sim_machine **out,
                      char *reason, size_t reason_size);
 void sim_machine_free(sim_machine *machine);
 
 /* The emulator of a graph, opened where another one was, and given the inputs whose values are
- * not NULL, of one image; NULL (and a message) when that fails. It belongs to the machine, and to
- * nobody while somebody runs it. */
+ * not NULL, of one image; NULL (and a message) when that fails. It belongs to the machine; do not
+ * use it during a run. */
 rkr_emu *sim_machine_emulator(sim_machine *machine, uint32_t graph, uint32_t n_inputs,
                               const sim_machine_values *values);
 
-/* Who computes nodes in the emulator's place. `run` (NULL: nobody) returns 0 when a node is none of
- * its own, 1 when it is done, and -1 when it failed, and has said why. */
+/* Computes nodes instead of the emulator. `run` (may be NULL) returns 0 for a node that it leaves
+ * to the emulator, 1 if it computed the node, and -1 (and a message) if it failed. */
 typedef struct {
     int (*run)(void *user_data, rkr_emu *emulator, uint32_t node);
     void *user_data;

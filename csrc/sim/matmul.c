@@ -89,7 +89,7 @@ static void lay_out(const rkr_matmul_soc *soc, rknn_matmul_type type, sim_geomet
     geometry->limit_k = soc->limit_k == 0 ? INT32_MAX : soc->limit_k;
 }
 
-/* Of the layouts and kinds of quantization alone. */
+/* Check layouts and kinds of quantization. */
 static int check_kinds(const rkr_matmul_soc *soc, const rknn_matmul_info *info) {
     const uint32_t type = T(info->type);
     const bool is_native =
@@ -285,7 +285,7 @@ static uint32_t n_scales(const sim_matmul *matmul, int matrix) {
     return has_groups && group > 0 ? n * ((uint32_t)matmul->shapes[0].K / group) : n;
 }
 
-/* What a sum stands for in C: integers are the sums themselves, but int8 has a scale. */
+/* Convert a sum to an element of C: integers are the sums themselves, but int8 has a scale. */
 static double scaled(const sim_matmul *matmul, double sum, uint32_t column) {
     const rknn_tensor_type type = matmul->geometry.type[SIM_C];
     if (type == I16 || type == I32) {
@@ -308,7 +308,7 @@ static bool is_known(const sim_matmul *matmul) {
     return true;
 }
 
-/* A sum that C cannot hold: what an NPU makes of it is not known. */
+/* What an NPU makes of a sum that C cannot hold is not known. */
 static void note_overflow(const sim_matmul *matmul, double sum) {
     const rknn_tensor_type type = matmul->geometry.type[SIM_C];
     if (type == I16 && (sum < INT16_MIN || sum > INT16_MAX)) {
@@ -626,7 +626,7 @@ int rknn_matmul_set_dynamic_shape(rknn_matmul_ctx context, rknn_matmul_shape *sh
     ON_PRODUCT(matmul_set_dynamic_shape, context, choose(ctx->matmul, shape));
 }
 
-/* Whether everything is there; librknnrt does not look. */
+/* Whether shape and memories are set; librknnrt does not check. */
 static bool is_ready(const sim_matmul *matmul) {
     if (matmul->shape == matmul->n_shapes) {
         sim_violation("rknn_matmul_run: none of the shapes was chosen "

@@ -101,7 +101,7 @@ static sim_mem *finish(sim_mem *mem, bool is_coherent) {
         free(mem);
         return NULL;
     }
-    if (mem->npu != mem->cpu) { /* what others have put into theirs is there already */
+    if (mem->npu != mem->cpu) { /* a file of the client may have content */
         memcpy(mem->npu, mem->cpu, mem->size);
     }
     pthread_mutex_lock(&sim_lock);
@@ -386,8 +386,8 @@ static sim_mem *find_closed_at(const void *address) {
     return NULL;
 }
 
-/* Notes the touch and no more: it runs in the middle of the client's code. sim_lock is free
- * to take there, as nobody who holds it touches a client's memory. */
+/* Only note the touch, because this runs in the middle of the client's code. Taking sim_lock cannot
+ * block: no code that holds it touches a client's memory. */
 static void on_fault(int signal_number, siginfo_t *info, void *context) {
     const int error = errno;
     pthread_mutex_lock(&sim_lock);
@@ -542,7 +542,7 @@ static int destroy(rknn_context context, bool is_alive, rknn_tensor_mem *mem) {
     }
     open_to_client(found);
     const bool is_orphan = found->context != 0 && !(is_alive && found->context == context);
-    if (is_orphan) { /* released all the same, as nobody could do it later */
+    if (is_orphan) { /* released all the same, because nothing could do it later */
         sim_violation("rknn_destroy_mem: the context was destroyed before its memory");
     }
     sim_mem_is_intact(found, true, "rknn_destroy_mem");

@@ -8,21 +8,21 @@
 
 typedef struct sim_mem {
     rknn_tensor_mem public;             /* first: its address is what the client holds */
-    rknn_context context;               /* 0: of none */
+    rknn_context context;               /* 0: none */
     int fd;                             /* our file, where canary_bytes > 0 */
     uint32_t size;                      /* the client may overwrite the public one */
     uint8_t *map;                       /* our mapping of the memory, NULL for from_phys */
-    uint8_t *client_map;                /* the one that the client got, where it is another */
-    size_t map_bytes;                   /* of either */
+    uint8_t *client_map;                /* the client's own mapping, if it has one */
+    size_t map_bytes;                   /* of each mapping */
     uint8_t *cpu;                       /* what the CPU sees, in our mapping if there is one */
     uint8_t *npu;                       /* what the NPU sees; equal to cpu where coherent */
-    size_t canary_bytes;                /* behind the end of a memory of our own */
+    size_t canary_bytes;                /* after the end of a memory in our own file */
     bool npu_wrote;                     /* and no sync from the device since */
-    bool is_closed;                     /* to the client: client_map has no access */
+    bool is_closed;                     /* client_map has no access */
     bool was_touched;                   /* while it was closed */
     char written_as[RKNN_MAX_NAME_LEN]; /* the output that the NPU wrote */
     uint32_t users;                     /* bindings and calls in progress */
-    bool is_destroyed;                  /* by the client; gone when nobody uses it */
+    bool is_destroyed;                  /* by the client; freed after its last user */
     bool is_forgotten;                  /* by the quarantine */
     struct sim_mem *next;
 } sim_mem;

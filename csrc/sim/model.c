@@ -457,7 +457,7 @@ static uint32_t limit(uint64_t bytes) {
     return bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes;
 }
 
-/* What is said once, and by the first graph. */
+/* Read what the file says once, and the first graph says for all. */
 static int read_file(rkr_model *file, const rkr_model_graph *graph, sim_model *model,
                      rkr_rules *rules) {
     rkr_model_header header;

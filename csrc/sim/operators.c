@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What librknnrt 2.3.2 leaves as the type of an attribute that is not there. */
+/* The type that librknnrt 2.3.2 leaves for a missing attribute. */
 #define NO_TYPE ((rknn_tensor_type)12)
 
 typedef struct kept_attribute {
@@ -196,7 +196,7 @@ void sim_operators_free(sim_context *ctx) {
 
 /* ---- a run ---------------------------------------------------------------------- */
 
-/* Weights of the NPU's own, in its own layout, are not given: zeros stand in their place. */
+/* Weights in the NPU's own layout are not given: the operator gets zeros. */
 static bool is_weights(rkr_emu *emulator, uint32_t index) {
     rkr_emu_tensor tensor;
     return rkr_emu_get_tensor(emulator, index, &tensor) == RKR_OK && tensor.kind > 3;
@@ -253,7 +253,7 @@ static void read_name(const sim_operator *custom, const char *name, rknn_custom_
     }
 }
 
-/* Of the file, where text stands in quotes. */
+/* Read an attribute of the file, which has text in quotes. */
 static void read_attribute(const sim_operator *custom, const char *name, rknn_custom_op_attr *out) {
     uint32_t type = 0, count = 0;
     if (rkr_emu_get_attribute(custom->emulator, custom->number, name, &type, &count, NULL, 0) !=

@@ -9,5 +9,5 @@
 
 /* Call destroy for each, and forget them. */
 void sim_operators_free(sim_context *context);
-/* What runs those of a `.rknn` file, for sim_machine_run. */
+/* The hook that runs them in sim_machine_run. */
 sim_node_hook sim_operators_hook(sim_context *context);

@@ -174,8 +174,8 @@ bool sim_input_is_readable(const sim_context *ctx, uint32_t index) {
            (port->fmt == native->fmt && (tensor->is_pixel || port->type == native->type));
 }
 
-/* What the emulator is told of values that the client has quantized, or of an image on
- * librknnrt: by the binding differ the columns behind the last that are read. */
+/* Tell the emulator how values were made that the client quantized, or that are an image on
+ * librknnrt: this decides which columns it reads after the last one. */
 static uint32_t form_of(const rknn_input *input, bool is_bound) {
     if (!input->pass_through) {
         return input->type == RKNN_TENSOR_INT8 ? RKR_EMU_AS_STORED_ZEROS : RKR_EMU_AS_STORED;

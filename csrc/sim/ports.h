@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inputs and outputs of a context: what is bound to them, what the NPU makes of it, their
- * values, and the buffers that rknn_outputs_get gave away. */
+ * Inputs and outputs of a context: what is bound to them, how it is converted, their
+ * values, and the buffers that rknn_outputs_get handed out. */
 #pragma once
 
 #include "memories.h"
@@ -16,7 +16,7 @@ typedef struct sim_port {
     bool pass_through;
     bool had_pixels; /* rknn_inputs_set: the NPU converts uint8 from then on */
     uint8_t *value;  /* native type, framework's order; as long as the longest shape */
-    uint32_t form;   /* what an emulator is told that `value` is: RKR_EMU_AS_... */
+    uint32_t form;   /* of `value`, for an emulator: RKR_EMU_AS_... */
 } sim_port;
 
 /* What rknn_run writes for an output that is bound with a type and a layout. */
@@ -41,7 +41,7 @@ sim_form sim_output_form(const sim_context *context, uint32_t index, rknn_tensor
 typedef enum {
     SIM_REFUSES,    /* the call that brings them */
     SIM_FAILS,      /* when it converts them, and then says so in its log */
-    SIM_COPIES,     /* takes the values as they are, in another order at most */
+    SIM_COPIES,     /* keeps the values, perhaps in another order */
     SIM_NORMALIZES, /* (x - mean) / std, then quantizes */
 } sim_intake;
 

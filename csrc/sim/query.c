@@ -29,7 +29,7 @@ static const answer_form FORMS[] = {
     [RKNN_QUERY_NATIVE_OUTPUT_ATTR] = {ATTR, true, true, false, SIM_NATIVE},
     [RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR] = {ATTR, true, false, false, SIM_NHWC},
     [RKNN_QUERY_NATIVE_NHWC_OUTPUT_ATTR] = {ATTR, true, true, false, SIM_NHWC},
-    [RKNN_QUERY_DEVICE_MEM_INFO] = {0}, /* nobody documents it */
+    [RKNN_QUERY_DEVICE_MEM_INFO] = {0}, /* not documented */
     [RKNN_QUERY_INPUT_DYNAMIC_RANGE] = {sizeof(rknn_input_range)},
     [RKNN_QUERY_CURRENT_INPUT_ATTR] = {ATTR, true, false, true, SIM_LOGICAL},
     [RKNN_QUERY_CURRENT_OUTPUT_ATTR] = {ATTR, true, true, true, SIM_LOGICAL},
@@ -162,7 +162,7 @@ static int answer(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t siz
     case RKNN_QUERY_CUSTOM_STRING:
         memcpy(info, model->custom_string, sizeof model->custom_string);
         return RKNN_SUCC;
-    case RKNN_QUERY_DEVICE_MEM_INFO: /* nobody documents what librknnmrt writes */
+    case RKNN_QUERY_DEVICE_MEM_INFO: /* what librknnmrt writes is not documented */
         if (model->runtime == SIM_FULL) {
             return RKNN_ERR_FAIL;
         }

@@ -130,7 +130,7 @@ static rkr_emu *emulator_of(sim_context *ctx) {
     for (uint32_t i = 0; values != NULL && i < model->n_input; i++) {
         values[i].bytes = sim_value_bytes(sim_tensor_of(ctx, i)) / model->batch;
         values[i].form = ctx->ports[i].form;
-        if (ctx->ports[i].value != NULL) { /* of a batch its last image */
+        if (ctx->ports[i].value != NULL) { /* the last image of a batch */
             values[i].values = ctx->ports[i].value + (model->batch - 1) * values[i].bytes;
         }
     }
@@ -386,8 +386,8 @@ static int fly(void *context) {
     return run_on_cores(context, 0);
 }
 
-/* Whether a run is to go on without its caller: with a fence of the NPU to wait for it, as
- * librknnrt 2.3.2. */
+/* Whether a run goes on after rknn_run has returned: as in librknnrt 2.3.2 it does with a fence of
+ * the NPU, which rknn_wait waits for. */
 static bool takes_off(const sim_context *ctx, const rknn_run_extend *extend) {
     if (extend == NULL || extend->non_block == 0) {
         return false;
@@ -400,7 +400,7 @@ static bool takes_off(const sim_context *ctx, const rknn_run_extend *extend) {
     return true;
 }
 
-/* What the driver is given for a job; after it, it runs all the same. */
+/* The driver waits so long for a fence, and then runs the job all the same. */
 #define FENCE_MS 6000
 
 /* Wait for the client's fence, as the driver does when a job comes: a file that can be read when
@@ -460,10 +460,10 @@ int rknn_run(rknn_context context, rknn_run_extend *extend) {
 }
 
 int rknn_wait(rknn_context context, rknn_run_extend *extend) {
-    int injected = RKNN_SUCC; /* and waits all the same: afterwards nobody would */
+    int injected = RKNN_SUCC; /* wait all the same: nothing would do it later */
     sim_enter(SIM_CALL_wait, &injected);
     if (!sim_await_landing(context, extend == NULL ? 0 : extend->timeout_ms)) {
-        /* So does librknnrt 2.3.2, which has forgotten its fence then. */
+        /* As librknnrt 2.3.2, which has forgotten its fence by then. */
         sim_violation(
             "rknn_wait: the run is not over after %d ms, and nobody can wait for it again",
             extend == NULL ? 0 : extend->timeout_ms);
