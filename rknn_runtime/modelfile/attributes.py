@@ -43,20 +43,9 @@ _ERROR_BYTES = 320
 def describe(tensor: Any, name: str, index: int, rules: Any, *, is_input: bool) -> TensorAttr:
     """Describe an input or output as the runtime of the model would.
 
-    Args:
-        tensor: The ``rkr_model_tensor *``, as the file has it.
-        name: Its name.
-        index: Its position among the inputs or outputs.
-        rules: The ``rkr_rules *`` of the model.
-        is_input: It is no output.
-
     Returns:
         The logical attribute, with ``native`` and ``nhwc`` beside it; ``nhwc`` is None for
         outputs of dynamic models in a standard container, whose runtime refuses that query.
-
-    Raises:
-        ValueError: The parts contradict each other, or a size does not fit the 32 bits in which
-            runtimes report it.
     """
     found, error = ffi.new("rkr_described *"), ffi.new("char[]", _ERROR_BYTES)
     if lib.rkr_describe_tensor(tensor, is_input, rules, found, error, _ERROR_BYTES) != lib.RKR_OK:
@@ -129,11 +118,7 @@ class Rules:
     runtime_version: str | None = None
 
     def for_c(self) -> Any:
-        """Return the ``rkr_rules *``.
-
-        Raises:
-            ValueError: The answers of this version are unknown.
-        """
+        """Return the ``rkr_rules *``."""
         version = known_version(runtime_of(self.mini), self.runtime_version)
         rules = ffi.new("rkr_rules *")
         rules.is_mini, rules.is_dynamic, rules.batch = self.mini, self.dynamic, self.batch

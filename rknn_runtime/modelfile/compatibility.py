@@ -72,9 +72,6 @@ class Runtime:
 def runtime_in(library: str | os.PathLike[str]) -> Runtime | None:
     """Find which runtime a library file is, from the version text in it.
 
-    Args:
-        library: The file; one that has a runtime linked in will do.
-
     Returns:
         The runtime, or None when the file cannot be read or has no such text.
     """
@@ -168,9 +165,6 @@ def failures(info: ModelInfo) -> list[Failure]:
     or not; only floats in NHWC by rknn_inputs_set, 24 of them, ended 1.5.2 and 1.6.0.
     `GeneralModel` refuses copied batches; `duplicate` refuses batches of images on every version;
     `Model` has the outputs of dynamic shapes in NCHW.
-
-    Args:
-        info: Of a model; nothing is found in mini containers.
     """
     if not isinstance(info, ModelInfo):
         raise TypeError(f"info: expected a ModelInfo, got {type(info).__name__}")
@@ -202,9 +196,6 @@ def check_loadable(
         name: What the message calls it; may be empty.
         runtime: The loaded runtime; None: unknown.
         zero_copy: It is to run as `Model` runs it, not as `GeneralModel` does.
-
-    Raises:
-        InvalidModelError: The model does not fit the machine or the runtime.
     """
     found = problems(file.header, soc=soc_of_this_machine(), runtime=runtime)
     if not found and runtime is not None and runtime.name == FULL_RUNTIME:
@@ -223,10 +214,6 @@ def check_loadable(
 
 def suspects(file: ModelFile, call: str) -> str:
     """Name the operators of a model on which librknnmrt fails, for the error message.
-
-    Args:
-        file: The model.
-        call: ``"rknn_init"`` or ``"rknn_run"``.
 
     Returns:
         A sentence; empty for other runtimes, and when nothing is known.
@@ -291,11 +278,7 @@ def versions(header: ModelHeader | None, runtime: Runtime | None) -> str:
 
 
 def driver_version(root: str = "/") -> str | None:
-    """Version of the NPU driver in the running kernel, such as ``"0.9.8"``; None: unknown.
-
-    Args:
-        root: Where ``/proc`` and ``/sys`` are.
-    """
+    """Version of the NPU driver in the running kernel, such as ``"0.9.8"``; None: unknown."""
     for path in DRIVER_FILES:
         text = read_kernel_file(Path(root, path.lstrip("/"))).decode("ascii", "replace")
         match = re.search(r"[0-9]+(\.[0-9]+)+", text)

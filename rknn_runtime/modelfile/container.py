@@ -46,11 +46,6 @@ def opened(model: ModelSource) -> Iterator[Buffer]:
 
     Yields:
         The content. Nothing may hold on to it.
-
-    Raises:
-        InvalidModelError: It is a directory, another thing that is no file, empty, larger than
-            any model can be, or it changed while it was read.
-        OSError: The file cannot be read.
     """
     if isinstance(model, (bytes, bytearray, memoryview)):
         with _bytes_view(model) as flat:
@@ -74,11 +69,6 @@ def loaded(model: ModelSource, *, check: bool = True) -> Iterator[memoryview]:
     Yields:
         The content, writable where it comes from a file: rknn_init takes memory that is not
         const. Nothing may hold on to it.
-
-    Raises:
-        InvalidModelError: It is not a model, or the file changed while it was read.
-        MemoryError: There is not so much of it.
-        OSError: The file cannot be read.
     """
     if isinstance(model, (bytes, bytearray, memoryview)):
         with _bytes_view(model) as flat:
@@ -168,15 +158,7 @@ def _check(status: int, text: Any) -> None:
 
 
 def check_format(data: Buffer, *, signatures_only: bool = False) -> None:
-    """Refuse files that do not begin like an RKNN container.
-
-    Args:
-        data: The file.
-        signatures_only: Accept files of unknown formats.
-
-    Raises:
-        InvalidModelError: It is something else; the message says what.
-    """
+    """Refuse files that do not begin like an RKNN container."""
     error = ffi.new("char[]", _ERROR_BYTES)
     with _located(data) as where:
         _check(lib.rkr_check_format(*where, signatures_only, error, _ERROR_BYTES), error)
@@ -188,9 +170,6 @@ def open_model(data: Buffer | bytes) -> Iterator[Any]:
 
     Yields:
         The ``rkr_model *``.
-
-    Raises:
-        InvalidModelError: It is not an RKNN model; the message says what it is.
     """
     error, out = ffi.new("char[]", _ERROR_BYTES), ffi.new("rkr_model **")
     with _located(data) as where:
@@ -202,23 +181,13 @@ def open_model(data: Buffer | bytes) -> Iterator[Any]:
 
 
 def check_status(status: int, model: Any) -> None:
-    """Raise the error that a C function reports about a model.
-
-    Raises:
-        InvalidModelError: It is damaged.
-        MemoryError: There is not so much of it.
-        OSError: The file cannot be read.
-    """
+    """Raise the error that a C function reports about a model."""
     if status != lib.RKR_OK:
         _check(status, status == lib.RKR_MODEL_ERR_FILE and lib.rkr_model_error(model))
 
 
 def text_of(text: Any) -> str:
-    """Copy an ``rkr_text``.
-
-    Raises:
-        InvalidModelError: It is not UTF-8.
-    """
+    """Copy an ``rkr_text``."""
     try:
         return ffi.buffer(text.at, text.length)[:].decode() if text.length else ""
     except UnicodeDecodeError as error:

@@ -51,14 +51,7 @@ CLOSING = {b"[": b"]", b"(": b")", b"{": b"}"}
 
 
 def parse_literal(text: bytes) -> Any:
-    """Read one literal: dicts with string keys, lists, strings, numbers, true, none.
-
-    Args:
-        text: UTF-8, in Python's or JSON's spelling; tuples become lists.
-
-    Raises:
-        ValueError: It is not one, or larger or deeper than any model file needs.
-    """
+    """Read one literal: dicts with string keys, lists, strings, numbers, true, none."""
     return _Parser(text).parse()
 
 

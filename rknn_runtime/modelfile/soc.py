@@ -80,9 +80,6 @@ def known_version(runtime: str, version: str | None) -> str:
     Args:
         runtime: ``librknnrt`` or ``librknnmrt``.
         version: ``"1.5.2"``; None for the newest known.
-
-    Raises:
-        ValueError: The answers of this version are unknown.
     """
     known = RUNTIME_VERSIONS[runtime]
     if version is None:

@@ -83,11 +83,7 @@ class Bundle:
         return MINI_RUNTIME if self.mini else FULL_RUNTIME
 
     def __bytes__(self) -> bytes:
-        """Write the file.
-
-        Raises:
-            ValueError: A record does not fit the tensors.
-        """
+        """Write the file."""
         first = self.variants[0]
         body = [
             self._tensor(attr, position, is_input=position < len(first.inputs))
@@ -151,11 +147,7 @@ class Bundle:
 def normalization(
     attr: TensorAttr, given: Preprocessing | None
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and std of an input as few numbers as do: none, one, or one per channel.
-
-    Raises:
-        ValueError: A wrong number of numbers, or numbers that nothing can be divided by.
-    """
+    """Return mean and std of an input as few numbers as do: none, one, or one per channel."""
     if given is None:
         return (), ()
     mean, std = tuple(given.mean), tuple(given.std)
@@ -179,11 +171,7 @@ def normalization(
 
 
 def read_bundle(data: bytes) -> Bundle:
-    """Read a bundle; the inverse of ``bytes(bundle)``.
-
-    Raises:
-        InvalidModelError: ``data`` is no bundle, or a damaged one.
-    """
+    """Read a bundle; the inverse of ``bytes(bundle)``."""
     try:
         return _BundleReader(data).bundle()
     except (ValueError, struct.error) as error:

@@ -18,9 +18,6 @@ def toolkit_faults(model: str | os.PathLike[str] | bytes) -> tuple[str, ...]:
     Returns:
         For each such layer a sentence with its name, what is wrong, and how to avoid it. Nothing
         for a file that the emulator cannot open.
-
-    Raises:
-        OSError: The file cannot be read.
     """
     try:
         nodes = Emulator(model).nodes

@@ -51,10 +51,6 @@ class Graph:
     Attributes:
         inputs: Its inputs.
         outputs: Its outputs.
-
-    Raises:
-        InvalidModelError: onnxruntime cannot load it.
-        ImportError: onnxruntime is not installed.
     """
 
     def __init__(self, onnx: bytes) -> None:
@@ -79,12 +75,7 @@ class Graph:
         self.outputs = tuple(map(_tensor, self._session.get_outputs()))
 
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
-        """Compute outputs. A graph that takes one image gets the images of a batch one by one.
-
-        Args:
-            inputs: Each input by its name; converted to its type.
-            outputs: Names of the outputs to compute.
-        """
+        """Compute outputs. A graph that takes one image gets the images of a batch one by one."""
         feeds = {
             tensor.name: inputs[tensor.name].astype(tensor.dtype, copy=False)
             for tensor in self.inputs
@@ -109,12 +100,7 @@ def _tensor(arg: Any) -> GraphTensor:
 
 
 def read_onnx(path: str | os.PathLike[str]) -> bytes:
-    """Read an ONNX file.
-
-    Raises:
-        InvalidModelError: It is no regular file, empty, too large, or it changes.
-        OSError: It cannot be read.
-    """
+    """Read an ONNX file."""
     try:
         return read_file(path, MAX_ONNX_BYTES)
     except ValueError as error:

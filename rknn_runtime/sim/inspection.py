@@ -91,11 +91,7 @@ def tensors(machine: Machine, *, dequantize: bool) -> dict[str, Array]:
 def real_inputs(
     machine: Machine, attrs: Sequence[TensorAttr], inputs: Sequence[Array]
 ) -> dict[str, Array]:
-    """Convert the inputs of a model to the float inputs of its graph, by name.
-
-    Raises:
-        ValueError: An array that is neither pixels nor float32.
-    """
+    """Convert the inputs of a model to the float inputs of its graph, by name."""
     found = {}
     for index, (attr, array) in enumerate(zip(attrs, inputs)):
         mean, std = machine.normalisation(index)
@@ -107,12 +103,7 @@ def real_inputs(
 
 
 def compare(machine: Machine, onnx: bytes, inputs: Mapping[str, Array]) -> Comparison:
-    """Compare the tensors of the last run with those that the ONNX file has for these inputs.
-
-    Raises:
-        InvalidModelError: The file cannot be read, or is not the same model.
-        ImportError: The package onnx or onnxruntime is not installed.
-    """
+    """Compare the tensors of the last run with those that the ONNX file has for these inputs."""
     names, whole = _with_outputs(onnx, {tensor.name for tensor in machine.tensors})
     graph = Graph(whole)
     if {tensor.name for tensor in graph.inputs} != set(inputs):

@@ -53,15 +53,7 @@ class PreparedModel:
 
     @contextmanager
     def machine(self, context: Context) -> Iterator[Machine]:
-        """Lend the emulator of a context, locked, for the time of a ``with`` block.
-
-        Raises:
-            ClosedError: The context is closed.
-            ForkError: This process was forked after it was made.
-            RknnError: Its graph cannot be opened.
-            RuntimeError: Called in the middle of another call, as by a signal handler.
-            UnavailableError: Something else computes the model.
-        """
+        """Lend the emulator of a context, locked, for the time of a ``with`` block."""
         if self.engine != "emulator":
             raise UnavailableError(
                 f"the model is not emulated, but computed by {self.engine}: load the .rknn file "
@@ -111,10 +103,6 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
 
     Returns:
         What to load.
-
-    Raises:
-        InvalidModelError: Not a model, or one that cannot be simulated; says what to do.
-        OSError: The file cannot be read.
     """
     if not isinstance(model, (bytes, bytearray, memoryview)):
         with opened(model) as content:

@@ -187,9 +187,6 @@ def real_input(attr: TensorAttr, preprocessing: Preprocessing | None, array: Arr
 
     Returns:
         The numbers in the framework's order (NCHW for rank 4), not yet quantized.
-
-    Raises:
-        ValueError: Another shape or dtype, or a mean and std that do not fit.
     """
     dtype = attr.stored.dtype.numpy
     if attr.takes_pixels:

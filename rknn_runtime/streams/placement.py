@@ -12,8 +12,6 @@ from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import RknnError, RknnStatusError
 from rknn_runtime.npu.model import Model
 
-__all__ = ["checked_masks", "core_masks", "cpus_of", "npu_cores", "pin_this_thread"]
-
 _SINGLE_CORES = (CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2)
 #: Statuses of a runtime that refuses a core.
 _NO_SUCH_CORE = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_PARAM_INVALID)

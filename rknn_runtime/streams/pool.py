@@ -30,8 +30,6 @@ from rknn_runtime.vision.detector import Detector
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Pool"]
-
 #: With one context per core, the core is idle while Python scales the next image and decodes the
 #: last one; with two it always has work.
 _CONTEXTS_PER_CORE = 2
@@ -82,7 +80,6 @@ class Pool(Closing):
             **options: For `task`, such as ``conf_threshold``.
 
         Raises:
-            TypeError: An argument has another type, or `task` does not take an option.
             ValueError: `contexts` or `core_masks` is not 1 to 64, a CPU does not exist, or
                 `library` is given for a `Model`.
             Exception: The exceptions of `Model` and `task`.
@@ -234,7 +231,6 @@ class Pool(Closing):
         Raises:
             ClosedError: The pool is closed.
             ForkError: This process was forked after the pool was made.
-            TypeError: `frames` cannot be iterated.
             ValueError: `drop`, `errors` or `ahead` is out of range.
         """
         self._check_open()

@@ -18,11 +18,7 @@ _LOOK_S = 1.0
 
 
 def notify(message: str) -> None:
-    """Send systemd a message such as ``READY=1``, as ``sd_notify`` does; nothing without systemd.
-
-    Args:
-        message: Lines of ``NAME=VALUE``.
-    """
+    """Send systemd a message such as ``READY=1``; do nothing without systemd."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address[:1] not in ("/", "@"):
         return

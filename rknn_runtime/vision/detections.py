@@ -66,7 +66,6 @@ class Detection:
         """Check the fields; the arrays become read-only views.
 
         Raises:
-            TypeError: A field has another type or dtype than stated.
             ValueError: An array has another shape, or `class_id` does not fit 32 bits.
         """
         for name, dtype, shape in _FIELDS:
@@ -110,7 +109,6 @@ class Detection:
 
         Raises:
             IndexError: `labels` has no name for the class.
-            TypeError: `labels` does not hold names.
         """
         record: dict[str, Any] = {"class_id": self.class_id}
         if labels is not None:
@@ -160,7 +158,6 @@ class Detections:
         """Check the arrays.
 
         Raises:
-            TypeError: A field is not an array, or has another dtype.
             ValueError: An array has another shape, or another number of objects than `xyxy`.
         """
         n = None
@@ -245,7 +242,6 @@ class Detections:
         Raises:
             ImportError: `image` is a file and Pillow is not installed.
             OSError: The file cannot be read.
-            TypeError: `image` cannot be an image.
             ValueError: `image` has a wrong shape, or a coordinate is not finite.
         """
         pixels, _ = as_pixels(image)
@@ -285,7 +281,6 @@ class Detections:
 
         Raises:
             IndexError: An index is out of range, or a boolean mask has another length.
-            TypeError: `index` is none of these.
         """
         if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
             index = int(index)
@@ -349,7 +344,6 @@ class Detections:
             ImportError: Pillow is not installed.
             IndexError: `labels` has no name for a class.
             OSError: A file cannot be read.
-            TypeError: `image` cannot be an image, or an argument has another type than stated.
             ValueError: `captions` has another length, `line_width` or `color_by` is not one of
                 these, `image` or `out` has a wrong shape, `out` cannot be drawn on, a mask has
                 another size than the image, a coordinate is not finite, `skeleton` names a
@@ -378,7 +372,6 @@ class Detections:
 
         Raises:
             IndexError: `labels` has no name for a class.
-            TypeError: `labels` does not hold names, or `indent` is not an integer.
             ValueError: A number is not finite, or `indent` is not 0 to 99.
         """
         import json
@@ -404,7 +397,6 @@ class Detections:
             The text; `rknn_runtime.vision.readers.from_yolo` reads it.
 
         Raises:
-            TypeError: `image_size` is not a pair of integers.
             ValueError: `image_size` is below 1, a mask has another size, or a number is not finite.
         """
         height, width = size_of_image(image_size)
@@ -459,7 +451,6 @@ class Detections:
 
         Raises:
             IndexError: `categories` has none for a class.
-            TypeError: `categories` is of another type, or `image_id` is neither int nor str.
             ValueError: A number is not finite.
         """
         if not isinstance(image_id, (int, str)) or isinstance(image_id, bool):
@@ -503,7 +494,6 @@ class Detections:
 
         Raises:
             IndexError: `labels` has no name for a class.
-            TypeError: `labels` does not hold names.
         """
         import csv
         import io
@@ -547,7 +537,6 @@ class Detections:
         Raises:
             ImportError: supervision is not installed.
             IndexError: `labels` has no name for a class.
-            TypeError: `labels` does not hold names.
         """
         try:
             import supervision

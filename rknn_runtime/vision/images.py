@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "IMAGE_SUFFIXES", "as_pixels", "check_color", "decoded", "files_with", "import_pillow",
-    "size_of_file",
-]  # fmt: skip
-
 #: Far larger than any image for a model.
 MAX_FILE_BYTES = 1 << 28
 #: Order of the first three channels; a fourth is alpha in either.
@@ -79,14 +74,6 @@ def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
     Returns:
         ``(H, W, C) uint8`` with C in {1, 3, 4}, a view if `image` is an array, and the order of
         its channels: `color` for an array, otherwise ``"RGB"``.
-
-    Raises:
-        ImportError: `image` is a file and Pillow is not installed.
-        OSError: The file cannot be read.
-        TypeError: `image` is none of these, or an array of another dtype.
-        ValueError: An array has another shape, the image has no pixels, or the file cannot be
-            decoded, is larger than 256 MiB or has more than 64 million pixels (another limit:
-            the environment variable RKNN_MAX_PIXELS).
     """
     check_color(color)
     if isinstance(image, (str, os.PathLike)):
@@ -105,16 +92,8 @@ def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
 def decoded(data: bytes, name: str | os.PathLike[str]) -> Any:
     """Decode an image file and turn it upright.
 
-    Args:
-        data: The content of the file.
-        name: Its name, for messages.
-
     Returns:
         A Pillow image.
-
-    Raises:
-        ImportError: Pillow is not installed.
-        ValueError: It cannot be decoded, or has too many pixels.
     """
     with _opened(data, name) as image:
         if image.getexif().get(_TURNED, 1) == 1:
@@ -124,13 +103,7 @@ def decoded(data: bytes, name: str | os.PathLike[str]) -> Any:
 
 
 def size_of_file(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Return height and width of an upright image file in pixels, without decoding it.
-
-    Raises:
-        ImportError: Pillow is not installed.
-        OSError: The file cannot be read.
-        ValueError: It is not an image, or has too many pixels.
-    """
+    """Return height and width of an upright image file in pixels, without decoding it."""
     with _opened(read_file(path, MAX_FILE_BYTES), path) as image:
         width, height = image.size
         is_turned = image.getexif().get(_TURNED, 1) >= 5

@@ -229,7 +229,6 @@ def letterbox(
     Raises:
         ImportError: `resize` or `image` needs a package that is not installed.
         OSError: The file cannot be read.
-        TypeError: `image` cannot be an image, or an argument has a wrong type.
         ValueError: A shape, size, name or value is not as described, or the file cannot be
             decoded as an image.
     """

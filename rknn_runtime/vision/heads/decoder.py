@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     RawOutputs = Union[NDArray[Any], Sequence[NDArray[Any]]]
 
-__all__ = ["BoundOutputs", "Decoder", "OutputViews"]
-
 _MOST = 2**31 - 1
 _NULL = ffi.NULL
 _MOST_FLOAT32 = float(np.finfo(np.float32).max)
@@ -214,12 +212,6 @@ class Decoder:
         max_candidates: If more predictions than this pass `conf_threshold`, the most confident
             ones go on to the suppression.
         max_detections: How many boxes are returned at most, the most confident ones.
-
-    Raises:
-        MemoryError: There is no room for so many candidates.
-        TypeError: A threshold is not a number, or a limit not an integer.
-        ValueError: A threshold or a limit is outside its range, or the outputs have a dtype
-            that no decoder reads, a batch of more than one image, or contradicting shapes.
     """
 
     def __init__(
@@ -300,11 +292,6 @@ class Decoder:
         Returns:
             Detections with new arrays: in pixels of the model's input, or, with a transform, in
             pixels of the image with boxes clipped to its edges.
-
-        Raises:
-            TypeError: An array has another dtype than its output.
-            ValueError: An array has another shape, is not contiguous, or their number is not
-                that of the outputs.
         """
         if transform is not None and not isinstance(transform, LetterboxTransform):
             raise TypeError(

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.letterbox import LetterboxTransform
 from rknn_runtime.vision.plausibility import Symptom, coarse_keypoints
 
-__all__ = ["SinglePoseDecoder", "SplitPoseDecoder", "read_pose_single", "read_pose_split"]
-
 
 @dataclass(frozen=True)
 class PoseForm:
@@ -249,9 +247,6 @@ class SinglePoseDecoder(SingleOutputDecoder):
         num_classes: Classes. None: one, or all channels before those of `keypoint_shape`.
         transposed: See `SingleOutputDecoder`.
         **options: `normalized` of `SingleOutputDecoder`; thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The output is not of this form; or see `Decoder`.
     """
 
     def __init__(

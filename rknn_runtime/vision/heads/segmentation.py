@@ -124,15 +124,7 @@ def _read_scales(
     per_cell: int,
     read: Callable[[Outputs, Size], Any],
 ) -> SegmentationForm | str:
-    """Read heads whose scales have an output of coefficients.
-
-    Args:
-        outputs: As for all readers.
-        input_size: As for all readers.
-        counts: How many outputs a scale can have.
-        per_cell: Predictions of each cell.
-        read: Reads the boxes.
-    """
+    """Read heads whose scales have an output of coefficients."""
     prototypes = _prototypes(outputs)
     if isinstance(prototypes, str):
         return prototypes
