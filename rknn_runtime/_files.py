@@ -11,10 +11,6 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from pathlib import Path
-
 __all__ = [
     "FileView", "opened_file", "printable", "printable_lines", "read_file", "read_kernel_file",
     "replace_file",
@@ -182,18 +178,51 @@ def _refuse_irregular(name: str, mode: int) -> None:
     raise ValueError(f"{name}: expected a regular file, got {kind}")
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, through a temporary file in its folder.
+def replace_file(path: str | os.PathLike[str], content: bytes, mode: int = 0o666) -> None:
+    """Write a file whole or not at all, through a new file in its folder.
+
+    A file that exists keeps its permissions, and a link its target. What is no regular file, such
+    as ``/dev/stdout``, and a file in a folder where nothing may be made, is written in place.
+
+    Args:
+        path: Of the file.
+        content: Its bytes.
+        mode: Permissions of a new file, without the bits of the umask.
 
     Raises:
         OSError: It cannot be written; the old file is unchanged.
     """
-    new = path.with_name(f".{path.name}.{os.getpid()}")
+    target = os.path.realpath(path)
     try:
-        new.write_bytes(content)
-        new.replace(path)
+        try:
+            status = os.stat(target)
+        except FileNotFoundError:
+            _write_beside(target, content, mode, None)
+            return
+        is_regular = stat.S_ISREG(status.st_mode)
+        if is_regular and os.access(os.path.dirname(target), os.W_OK | os.X_OK):
+            _write_beside(target, content, mode, stat.S_IMODE(status.st_mode))
+        else:
+            with open(target, "wb") as file:
+                file.write(content)
+    except OSError as error:
+        error.filename, error.filename2 = os.fspath(path), None
+        raise
+
+
+def _write_beside(target: str, content: bytes, mode: int, old_mode: int | None) -> None:
+    new = os.path.join(os.path.dirname(target), f".rknn-{os.urandom(8).hex()}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+            if old_mode is not None:
+                os.fchmod(descriptor, old_mode)
+        os.replace(new, target)
     except BaseException:
-        new.unlink(missing_ok=True)
+        os.unlink(new)
         raise
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -220,22 +221,44 @@ assert compatibility.runtime_in(path) is None
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("step", ["replace", "fsync", "open"])
 def test_a_file_is_replaced_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """When the last step fails, the old content is there, and nothing beside it."""
+    """When a step fails, the old content stays, and the error has its name."""
     path = tmp_path / "model.rknn"
     replace_file(path, b"old")
 
-    def fail(self: Path, target: Path) -> None:
-        raise OSError("no")
+    def fail(*_: object) -> None:
+        raise OSError(28, "no space", "another")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(path), "replace", fail)
-        with pytest.raises(OSError, match="no"):
+        patched.setattr(os, step, fail)
+        with pytest.raises(OSError, match="no space") as caught:
             replace_file(path, b"new")
+    assert caught.value.filename == str(path)
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [
         ("model.rknn", b"old")
     ]
     replace_file(path, b"new")
     assert path.read_bytes() == b"new"
+
+
+def test_a_written_file_has_the_permissions_of_others(tmp_path: Path) -> None:
+    """Those of the umask if it is new, else its own; a link stays one, with a new target."""
+    new, old, link = tmp_path / "new", tmp_path / "old", tmp_path / "link"
+    old.write_bytes(b"old")
+    old.chmod(0o640)
+    link.symlink_to(old)
+    before = os.umask(0o027)
+    try:
+        replace_file(new, b"x")
+    finally:
+        os.umask(before)
+    replace_file(link, b"x")
+    assert stat.S_IMODE(new.stat().st_mode) == 0o640
+    assert stat.S_IMODE(old.stat().st_mode) == 0o640
+    assert link.is_symlink()
+    assert old.read_bytes() == b"x"
+    replace_file("/dev/null", b"x")
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rknn_runtime._files import printable
+from rknn_runtime._files import printable, replace_file
 from rknn_runtime.errors import InvalidModelError
 
 
@@ -62,9 +62,8 @@ def _refusal(code: int, name: str) -> OSError:
 
 
 def write_text(name: str, text: str) -> None:
-    """Write a file; characters that UTF-8 does not have are escaped."""
-    with naming(name):
-        Path(name).write_text(text, encoding="utf-8", errors="backslashreplace")
+    """Write a file whole or not at all; characters that UTF-8 does not have are escaped."""
+    replace_file(name, text.encode("utf-8", "backslashreplace"))
 
 
 def line_of(error: BaseException) -> str:

@@ -19,8 +19,8 @@ from zipfile import is_zipfile
 
 import numpy as np
 
-from rknn_runtime._files import printable, read_file
-from rknn_runtime.cli.files import check_readable, check_writable, naming, told
+from rknn_runtime._files import printable, read_file, replace_file
+from rknn_runtime.cli.files import check_readable, check_writable, told
 from rknn_runtime.cli.options import add_switch, end_progress, show_progress, shows_progress
 from rknn_runtime.errors import RknnError
 
@@ -61,8 +61,7 @@ def run(arguments: Namespace) -> None:
         raise RknnError(told(arguments.model, error)) from None
     finally:
         end_progress(shows)
-    with naming(arguments.output):
-        Path(arguments.output).write_bytes(bundle)
+    replace_file(arguments.output, bytes(bundle))
     if arguments.json:
         made = {"bundle": arguments.output, "samples": len(samples), "bytes": len(bundle)}
         print(json.dumps(made))

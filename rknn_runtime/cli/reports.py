@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rknn_runtime._files import printable
-from rknn_runtime.cli.files import line_of, naming, write_text
+from rknn_runtime._files import printable, replace_file
+from rknn_runtime.cli.files import line_of, write_text
 from rknn_runtime.cli.sources import Item, Names
 from rknn_runtime.streams.address import path_of
 from rknn_runtime.vision.heads.classification import Classifications
@@ -227,9 +228,10 @@ class Gallery:
         if color == "BGR":
             drawn = drawn[..., ::-1]
         path = self._folder / self._names.of(item, path_of(item.source).suffix)
-        with naming(str(path)):
-            grey = drawn.shape[2] == 1
-            self._pillow.Image.fromarray(drawn[..., 0] if grey else drawn).save(path)
+        grey, file = drawn.shape[2] == 1, io.BytesIO()
+        format = self._pillow.Image.registered_extensions()[path.suffix.lower()]
+        self._pillow.Image.fromarray(drawn[..., 0] if grey else drawn).save(file, format)
+        replace_file(path, file.getvalue())
 
     def _write_frame(self, item: Item, drawn: Any) -> None:
         if self._video is None or item.source != self._video_of:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rknn_runtime._files import read_file
+from rknn_runtime._files import read_file, replace_file
 from rknn_runtime.errors import LibraryLoadError
 from rknn_runtime.npu.library import NAMES, SIMULATED
 
@@ -42,11 +42,5 @@ def install_library(folder: str | os.PathLike[str], name: str = NAMES[0]) -> Pat
         raise LibraryLoadError(f"{SIMULATED} does not have its own name")
     # Shorter, so that nothing else moves.
     renamed = data.replace(_SONAME, b"\0" + name.encode().ljust(len(_SONAME) - 1, b"\0"))
-    part = target.with_name(f"{name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(renamed)
-        part.chmod(0o755)
-        part.replace(target)  # a program may have the old one open
-    finally:
-        part.unlink(missing_ok=True)
+    replace_file(target, renamed, 0o777)  # a program may have the old one open
     return target

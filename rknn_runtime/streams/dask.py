@@ -7,16 +7,17 @@ see ``docs/fleet.md``.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import logging
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Union
 
 from rknn_runtime._arrays import as_int
-from rknn_runtime._files import read_file
+from rknn_runtime._files import read_file, replace_file
 from rknn_runtime.errors import RknnError
 from rknn_runtime.npu.model import Model
 from rknn_runtime.streams.address import shown
@@ -41,6 +42,7 @@ Progress = Callable[[int, Union[int, None]], object]
 Records = Sequence[dict[str, Any]]
 #: The limit of rknn_init.
 _MOST_MODEL_BYTES = 2**32 - 1
+_MOST_RECORD_BYTES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -253,8 +255,9 @@ def _chunks_done(
                 break
             key = f"{plugin}-{_hash(repr(chunk).encode())}"
             path = None if folder is None else folder / f"{key}{kind.suffix}"
-            if path is not None and path.exists():
-                yield kind.read(path)
+            kept = None if path is None else kind.kept(path, chunk)
+            if kept is not None:
+                yield kept
                 continue
             running.add(
                 client.submit(
@@ -338,30 +341,36 @@ class _Format(NamedTuple):
     """How the records of a chunk are kept in a file."""
 
     suffix: str
-    write: Callable[[Path, Records], None]
-    read: Callable[[Path], list[dict[str, Any]]]
+    written: Callable[[Records], bytes]
+    read: Callable[[bytes], list[dict[str, Any]]]
 
     def keep(self, path: Path, records: Records) -> None:
         """Write a file that appears at `path` whole or not at all."""
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-        os.close(handle)
-        part = Path(name)
+        replace_file(path, self.written(records))
+
+    def kept(self, path: Path, chunk: tuple[Any, ...]) -> list[dict[str, Any]] | None:
+        """Return the records of a file; None: it does not exist, or is damaged, which is logged."""
         try:
-            self.write(part, records)
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
-            part.replace(path)
-        except BaseException:
-            part.unlink()
-            raise
+            records = self.read(read_file(path, _MOST_RECORD_BYTES))
+            images = sum(not isinstance(item, Segment) for item in chunk)
+            if records and len(records) in (images or len(records),):
+                return records
+            reason = f"expected {images or 'some'} records, got {len(records)}"
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            reason = str(error)
+        log = logging.getLogger("rknn_runtime").warning
+        log("%s is damaged and is computed again: %s", path, reason)
+        return None
 
 
-def _write_lines(path: Path, records: Records) -> None:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+def _lines(records: Records) -> bytes:
+    return "".join(json.dumps(record) + "\n" for record in records).encode()
 
 
-def _read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+def _read_lines(data: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in data.decode().splitlines()]
 
 
 def _pyarrow() -> Any:
@@ -395,14 +404,16 @@ def _schema(pa: Any) -> Any:
     )
 
 
-def _write_table(path: Path, records: Records) -> None:
+def _table(records: Records) -> bytes:
     pa = _pyarrow()
     table = pa.Table.from_pylist(list(records), schema=_schema(pa))
-    pa.parquet.write_table(table, path, compression="zstd")
+    file = io.BytesIO()
+    pa.parquet.write_table(table, file, compression="zstd")
+    return file.getvalue()
 
 
-def _read_table(path: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = _pyarrow().parquet.read_table(path).to_pylist()
+def _read_table(data: bytes) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = _pyarrow().parquet.read_table(io.BytesIO(data)).to_pylist()
     for row in rows:
         row["detections"] = row["detections"] and [_present(each) for each in row["detections"]]
     return [_present(row) for row in rows]
@@ -414,8 +425,8 @@ def _present(row: dict[str, Any]) -> dict[str, Any]:
 
 
 _FORMATS = {
-    "jsonl": _Format(".jsonl", _write_lines, _read_lines),
-    "parquet": _Format(".parquet", _write_table, _read_table),
+    "jsonl": _Format(".jsonl", _lines, _read_lines),
+    "parquet": _Format(".parquet", _table, _read_table),
 }
 
 

@@ -117,6 +117,19 @@ def test_records_as_tables(client, plugin, tmp_path):
     assert sum("error" in record for record in again) == 1
 
 
+def test_damaged_records_are_computed_again(client, plugin, tmp_path, caplog):
+    """An empty file, one cut at a line, one cut in it, and no records at all; each is logged."""
+    items = [(f"{n}.png", image(32)) for n in range(16)]
+    first = list(detect(client, plugin, items, chunk=4, folder=tmp_path))
+    files = sorted(tmp_path.iterdir())
+    lines = files[1].read_bytes().splitlines(keepends=True)
+    for file, content in zip(files, (b"", lines[0], lines[0] + lines[1][:9], b"\xff\n")):
+        file.write_bytes(content)
+    again = list(detect(client, plugin, items, chunk=4, folder=tmp_path))
+    assert sorted(r["source"] for r in again) == sorted(r["source"] for r in first)
+    assert all(any(str(file) in record for record in caplog.messages) for file in files)
+
+
 @pytest.mark.parametrize("name", sorted(_FORMATS))
 def test_a_file_is_whole_or_not_there(tmp_path, name):
     """What cannot be written leaves nothing; what was there stays."""
@@ -133,11 +146,11 @@ def test_a_file_is_whole_or_not_there(tmp_path, name):
     ]
     path = tmp_path / f"chunk{kind.suffix}"
     kind.keep(path, records)
-    assert kind.read(path) == records
+    assert kind.read(path.read_bytes()) == records
     with pytest.raises(Exception, match=r"(?i)json|convert|expected"):
         kind.keep(path, [{**place, "source": object()}])
     assert list(tmp_path.iterdir()) == [path]
-    assert kind.read(path) == records
+    assert kind.read(path.read_bytes()) == records
 
 
 def test_segments_of_a_video(client, plugin, tmp_path):

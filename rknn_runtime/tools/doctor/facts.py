@@ -48,6 +48,7 @@ _RELEASES: dict[tuple[int, ...], str] = {
     (1, 6, 0): "v1.6.0", (2, 0, 0): "v2.0.0-beta0", (2, 1, 0): "v2.1.0", (2, 2, 0): "v2.2.0",
     (2, 3, 0): "v2.3.0", (2, 3, 2): "v2.3.2",
 }  # fmt: skip
+_NEWEST = "v2.3.2"
 _PUBLISHED = "https://github.com/airockchip/rknn-toolkit2/raw"
 _STATIC = "make wheel-static RKNN_STATIC_LIBRARY=librknnmrt.a"
 #: The group nobody of a container whose users are others outside.
@@ -526,9 +527,9 @@ class Facts:
         made = self.number(header.toolkit_version) if header is not None else ()
         # Models can crash newer libraries as well.
         older = self.runtime is not None and made < self.runtime.version
-        return self._fetch(release=_RELEASES.get(made, "master") if older else "master")
+        return self._fetch(release=_RELEASES.get(made, _NEWEST) if older else _NEWEST)
 
-    def _fetch(self, target: str = "", release: str = "master") -> str:
+    def _fetch(self, target: str = "", release: str = _NEWEST) -> str:
         """Return the command that gets a library and replaces the old one only when all came."""
         name, interpreter = self.wanted_library, self.surroundings.interpreter
         narrow = interpreter is not None and interpreter.bits == 32
@@ -539,8 +540,8 @@ class Facts:
             folder = "armhf-uclibc"
         place = f"{_PUBLISHED}/{release}/rknpu2/runtime/Linux/librknn_api/{folder}/{name}"
         return (
-            f"wget -O /tmp/{name} {place} && "
-            f"sudo install -m 755 /tmp/{name} {target or f'/usr/lib/{name}'} && sudo ldconfig"
+            f"new=$(mktemp -d) && wget -P $new {place} && "
+            f"sudo install -m 755 $new/{name} {target or f'/usr/lib/{name}'} && sudo ldconfig"
         )
 
     @property
