@@ -356,7 +356,9 @@ class Detections:
         texts = [(name, f"{c:.0%}") for name, c in zip(names, self.confidence.tolist())]
         if not isinstance(captions, bool):
             if isinstance(captions, str) or len(captions) != len(self):
-                raise ValueError(f"captions: expected a text for each of {_objects(len(self))}")
+                raise ValueError(
+                    f"captions: expected a text for each of {_objects(len(self))}, got {captions!r}"
+                )
             texts = [(str(caption), "") for caption in captions]
         style = Style(
             captions is not False, line_width, color_by, skeleton, keypoint_threshold, font
