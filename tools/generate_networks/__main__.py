@@ -21,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from generate_networks import judge, shrink  # noqa: E402
+from generate_networks import judge, record, shrink  # noqa: E402
 from generate_networks.families import FAMILIES, draw  # noqa: E402
 from generate_networks.toolkit import Toolkit  # noqa: E402
 
@@ -45,7 +45,11 @@ def main() -> int:
     parser.add_argument("--keep-all", action="store_true", help="keep the files of all results")
     parser.add_argument("--shrink", action="store_true", help="cut wrong networks down")
     parser.add_argument("--table", action="store_true", help="only print the table of --out")
+    parser.add_argument("--record", type=Path, help="write a sample for the tests instead")
     options = parser.parse_args()
+    if options.record is not None:
+        record.record(options.record, options.seed, options.pairs)
+        return 0
     done = read(options.out)
     if not options.table:
         wanted = [name.rpartition(":")[::2] for name in options.only or ()] or [

@@ -298,6 +298,15 @@ def judge(network: bytes, rknn: bytes, inputs: list[Array], dtype: str,
     return outcome, stored
 
 
+def step_of(tensor: TensorInfo, values: Array) -> float:
+    """Return the step of a tensor; for floats a thousandth of the largest value."""
+    if tensor.scale:
+        return tensor.scale
+    if tensor.dtype is not None and tensor.dtype.kind in "iub":
+        return 1.0
+    return max(float(np.abs(values).max(initial=0.0)), 1e-6) * 2.0**-10
+
+
 def _measure(
     tensor: TensorInfo, stored: Array, exact: Array, trials: list[Array]
 ) -> tuple[float, float]:
@@ -309,9 +318,7 @@ def _measure(
     limits = _limits(tensor)
     if limits is not None:
         theirs = np.clip(theirs, *limits)
-    step = tensor.scale or max(float(np.abs(theirs).max(initial=0.0)), 1e-6) * 2.0**-10
-    if tensor.dtype is not None and tensor.dtype.kind in "iub" and not tensor.scale:
-        step = 1.0
+    step = step_of(tensor, theirs)
     moved = np.stack([np.abs(t.astype(np.float64).reshape(ours.shape) - theirs) for t in trials])
     if limits is not None:
         moved = np.minimum(moved, limits[1] - limits[0])
