@@ -14,8 +14,11 @@ static const char input_pitch[] =
 static const char pool_batch[] =
     FAULT "it pools only the first image of the batch; convert the model for one image";
 static const char nearest[] =
-    FAULT "it ignores nearest_mode 'floor' with half_pixel; export round_prefer_floor, or "
-          "asymmetric coordinates";
+    FAULT "it ignores nearest_mode; export asymmetric with floor, or half_pixel with "
+          "round_prefer_floor";
+static const char little_memory[] =
+    FAULT "it reserves less memory for the result than its commands write, over another tensor; "
+          "use a multiple of 16 channels";
 static const char prelu_rank[] =
     FAULT "it takes a tensor of rank 3 for one of rank 4; reshape it to [1, channels, length, 1] "
           "before PRelu and back after it";
@@ -82,6 +85,19 @@ static uint32_t count_pooling(const rkr_emu *emu, const emu_node *node) {
     return count;
 }
 
+/* It takes floor for asymmetric coordinates, and the nearest for half_pixel, whatever is asked. A
+ * factor of 2 or less has no other place than floor. */
+static bool ignores_rounding(const emu_attributes *a, const rkr_emu_tensor *in,
+                             const rkr_emu_tensor *out) {
+    const bool is_floor = strcmp(a->rounding, "floor") == 0;
+    if (strcmp(a->coordinates, "half_pixel") == 0) {
+        return is_floor;
+    }
+    return strcmp(a->coordinates, "asymmetric") == 0 && !is_floor && a->rounding[0] != 0 &&
+           in->n_dims == 4 && out->n_dims == 4 &&
+           (out->dims[2] > 2 * in->dims[2] || out->dims[3] > 2 * in->dims[3]);
+}
+
 const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     const rkr_emu_node *public = &node->public;
     if (public->n_inputs == 0 || public->n_outputs == 0) {
@@ -100,9 +116,13 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     }
     if (node->values != NULL && node->n_tasks > 0 && emu->soc->family != EMU_RV1103B &&
         strcmp(public->op, "Resize") == 0 && strcmp(node->values->mode, "nearest") == 0 &&
-        strcmp(node->values->coordinates, "half_pixel") == 0 &&
-        strcmp(node->values->rounding, "floor") == 0) {
+        ignores_rounding(node->values, in, out)) {
         return nearest;
+    }
+    const emu_tensor *result = &emu->model->tensors[public->outputs[0]];
+    if (node->n_tasks > 0 && node->tasks_understood &&
+        emu_tensor_bytes(emu, result) > result->public.native_bytes) {
+        return little_memory;
     }
     if (node->n_tasks > 0 && strcmp(public->op, "PRelu") == 0 && in->n_dims == 3 &&
         in->layout == RKR_EMU_PLAIN) {

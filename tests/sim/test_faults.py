@@ -27,7 +27,7 @@ SAID = {
     "cat": "height * width is a multiple of 4",
     "maxpool2": "only the first image",
     "avgpool2": "only the first image",
-    "near": "round_prefer_floor",
+    "near": "ignores nearest_mode",
     "prelu3": "rank 4",
     "clipn": "Max and Min",
     "clipp": "Max and Min",
