@@ -135,10 +135,10 @@ static uint64_t operand_bytes(const emu_dpu *dpu) {
     if (ew->op == EMU_EW_NONE || ew->source != EMU_MEMORY) {
         return 0;
     }
-    const uint32_t group = dpu->atom_bytes / element_bytes(ew->precision);
+    const uint32_t atom = emu_atom_of(dpu->atom_bytes, ew->precision);
+    const uint32_t group = atom / element_bytes(ew->precision);
     const uint64_t pixels = ew->per_channel ? 1 : (uint64_t)dpu->w * dpu->h;
-    return extent(groups_of(dpu->c, group), ew->plane, 1, 0, pixels, dpu->atom_bytes,
-                  dpu->atom_bytes);
+    return extent(groups_of(dpu->c, group), ew->plane, 1, 0, pixels, atom, atom);
 }
 
 static bool check_operand(rkr_emu *emu, const emu_dpu *dpu) {
@@ -151,10 +151,10 @@ static bool check_operand(rkr_emu *emu, const emu_dpu *dpu) {
 }
 
 static uint64_t source_bytes(const emu_dpu *dpu) {
-    const uint32_t group = dpu->atom_bytes / element_bytes(dpu->in_precision);
-    const uint32_t planes = groups_of(dpu->c, group);
+    const uint32_t atom = emu_atom_of(dpu->atom_bytes, dpu->in_precision);
+    const uint32_t planes = groups_of(dpu->c, atom / element_bytes(dpu->in_precision));
     return extent(dpu->in_combined ? (planes + 1) / 2 : planes, dpu->in_plane, dpu->h, dpu->in_line,
-                  dpu->w, dpu->atom_bytes, dpu->atom_bytes);
+                  dpu->w, atom, atom);
 }
 
 static bool check_source(rkr_emu *emu, const emu_dpu *dpu) {
@@ -171,9 +171,10 @@ static bool check_source(rkr_emu *emu, const emu_dpu *dpu) {
 }
 
 static uint64_t result_bytes(const emu_dpu *dpu) {
-    const uint32_t group = dpu->atom_bytes / element_bytes(dpu->out_precision);
+    const uint32_t atom = emu_atom_of(dpu->atom_bytes, dpu->out_precision);
+    const uint32_t group = atom / element_bytes(dpu->out_precision);
     return extent(groups_of(dpu->c, group), dpu->out_plane, (uint64_t)dpu->h * dpu->repeat_y,
-                  dpu->out_line, (uint64_t)dpu->w * dpu->repeat_x, dpu->out_pixel, dpu->atom_bytes);
+                  dpu->out_line, (uint64_t)dpu->w * dpu->repeat_x, dpu->out_pixel, atom);
 }
 
 static bool check_dpu(rkr_emu *emu, const emu_dpu *dpu) {

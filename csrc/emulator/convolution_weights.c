@@ -21,7 +21,7 @@ static uint64_t packed_at(const emu_packing *packing, const emu_convolution *con
                           uint32_t c, uint32_t tap, uint32_t *to_next_kernel) {
     const uint32_t taps = conv->kernel_w * conv->kernel_h, channels = conv->weight_channels;
     const uint32_t oc = conv->fp16 ? packing->oc_group_fp16 : packing->oc_group;
-    const uint32_t ic = packing->ic_group;
+    const uint32_t ic = conv->fp16 ? packing->ic_group_fp16 : packing->ic_group;
     const uint32_t first_k = k / oc * oc, first_c = c / ic * ic;
     const uint32_t group_k = conv->kernels - first_k < oc ? conv->kernels - first_k : oc;
     const uint32_t group_c = channels - first_c < ic ? channels - first_c : ic;

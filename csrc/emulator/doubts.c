@@ -45,10 +45,10 @@ static region result_of(const emu_task *task) {
         return region_of(pool->out_address, planes, pool->out_plane, pool->out_h, pool->out_line,
                          pool->out_w, pool->atom_bytes, pool->atom_bytes);
     }
-    return region_of(dpu->out_address,
-                     planes_of(dpu->c, dpu->atom_bytes, bytes_of(dpu->out_precision)),
+    const uint32_t atom = emu_atom_of(dpu->atom_bytes, dpu->out_precision);
+    return region_of(dpu->out_address, planes_of(dpu->c, atom, bytes_of(dpu->out_precision)),
                      dpu->out_plane, dpu->h * dpu->repeat_y, dpu->out_line, dpu->w * dpu->repeat_x,
-                     dpu->out_pixel, dpu->atom_bytes);
+                     dpu->out_pixel, atom);
 }
 
 static region source_of(const emu_task *task, uint32_t atom) {
@@ -61,6 +61,7 @@ static region source_of(const emu_task *task, uint32_t atom) {
                          pool->in_w, atom, atom);
     }
     if (task->kind == EMU_TASK_DPU) {
+        atom = emu_atom_of(atom, dpu->in_precision);
         return region_of(dpu->in_address, planes_of(dpu->c, atom, bytes_of(dpu->in_precision)),
                          dpu->in_plane, dpu->h, dpu->in_line, dpu->w, atom, atom);
     }
@@ -75,8 +76,9 @@ static region source_of(const emu_task *task, uint32_t atom) {
 
 static region operand_of(const emu_dpu *dpu) {
     const emu_ew *ew = &dpu->ew;
-    return region_of(ew->address, planes_of(dpu->c, dpu->atom_bytes, bytes_of(ew->precision)),
-                     ew->plane, 1, 0, dpu->w * dpu->h, dpu->atom_bytes, dpu->atom_bytes);
+    const uint32_t atom = emu_atom_of(dpu->atom_bytes, ew->precision);
+    return region_of(ew->address, planes_of(dpu->c, atom, bytes_of(ew->precision)), ew->plane, 1, 0,
+                     dpu->w * dpu->h, atom, atom);
 }
 
 static bool overlap(const region *a, const region *b) {
@@ -114,10 +116,15 @@ static bool share_atoms(const region *a, const region *b, uint32_t *left) {
     return found;
 }
 
-/* The same atoms in the same order. */
+/* The same atoms in the same order, or 32-bit ones that become half as wide: each group of these
+ * is read before the next. */
 static bool is_in_place(const region *a, const region *b) {
     const uint32_t pixels = b->pixels * b->lines, lines = a->pixels * a->lines;
     const bool same_lines = (a->lines == 1 || b->lines == 1) ? pixels == lines : a->line == b->line;
+    if (a->start == b->start && a->pixel == 16 && b->pixel == 8 && a->planes == b->planes &&
+        2 * b->plane <= a->plane && 2 * b->line == a->line) {
+        return true;
+    }
     return a->start == b->start && a->pixel == b->pixel && same_lines &&
            (a->plane == b->plane || a->planes == 1 || b->planes == 1);
 }
@@ -241,6 +248,11 @@ static void check_weights(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t
         if (tensor->is_constant && has_address(tensor, conv->weights) &&
             conv->weights + emu_weight_bytes(conv) > (uint64_t)tensor->address + tensor->bytes) {
             doubt(emu, node, index, "reads past the end of", tensor->public.name);
+        } else if (tensor->is_constant && has_address(tensor, conv->weights) &&
+                   tensor->public.layout == RKR_EMU_WEIGHTS && tensor->public.n_native > 5 &&
+                   conv->in_c == 1 && !conv->depthwise && !conv->pixels &&
+                   tensor->public.native[tensor->public.n_native - 1] != conv->weight_channels) {
+            doubt(emu, node, index, "reads otherwise packed weights than", tensor->public.name);
         }
     }
     *left -= n <= *left ? n : 0;

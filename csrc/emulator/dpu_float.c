@@ -4,7 +4,8 @@
  * they are stored (half to even). Values of channels are contiguous arrays: float32 to
  * add, float16 to multiply by. A LUT works on integers:
  *
- *     x = rint(v * multiplier of BN), y = (LUT(x) * out_scale + out_offset) / 2^out_exponent
+ *     x = rint(v * multiplier of BN)
+ *     y = (rne(LUT(x) * out_scale, out_shift) + out_offset) / 2^out_exponent
  *
  * Results of 32 bits have 4 channels in an atom. */
 #include "emulator/dpu.h"
@@ -35,23 +36,25 @@ static void read_values(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage 
     }
 }
 
+static float multiply(const emu_stage *stage, float v, float mul) {
+    return stage->mul == EMU_NONE || (stage->prelu && v >= 0.0f) ? v : v * mul;
+}
+
 static float run_stage(const emu_stage *stage, float v, float add, float mul) {
-    if (stage->mul != EMU_NONE && (stage->mul_first || stage->prelu)) {
-        v = stage->prelu && v >= 0.0f ? v : v * mul;
-    }
+    v = stage->mul_first ? multiply(stage, v, mul) : v;
     v = stage->add == EMU_NONE ? v : v + add;
-    if (stage->mul != EMU_NONE && !stage->mul_first && !stage->prelu) {
-        v = v * mul;
-    }
-    v = stage->clamp_low && v < 0.0f ? 0.0f : v;
+    v = stage->mul_first ? v : multiply(stage, v, mul);
+    const float low = emu_float_of_bits((uint32_t)stage->low);
     const float high = emu_float_of_bits((uint32_t)stage->high);
+    v = stage->clamp_low && v < low ? low : v;
     return stage->clamp_high && v > high ? high : v;
 }
 
 static void apply_stage(const rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage,
                         uint32_t channel, float *values, uint32_t n) {
     float add[LANES], mul[LANES];
-    if (stage->add == EMU_NONE && stage->mul == EMU_NONE && !stage->clamp_low) {
+    if (stage->add == EMU_NONE && stage->mul == EMU_NONE && !stage->clamp_low &&
+        !stage->clamp_high) {
         return;
     }
     read_values(emu, dpu, stage, channel, add, mul);
@@ -69,10 +72,9 @@ static float operand_at(const rkr_emu *emu, const emu_dpu *dpu, uint32_t c, uint
         return emu_float_of_bits(ew->constant);
     }
     const uint32_t bytes = ew->precision == EMU_FLOAT32 ? 4 : 2;
-    const uint32_t group = dpu->atom_bytes / bytes;
+    const uint32_t atom = emu_atom_of(dpu->atom_bytes, ew->precision), group = atom / bytes;
     const uint8_t *at = emu->memory + ew->address + (uint64_t)(c / group) * ew->plane +
-                        (uint64_t)(ew->per_channel ? 0 : pixel) * dpu->atom_bytes +
-                        c % group * bytes;
+                        (uint64_t)(ew->per_channel ? 0 : pixel) * atom + c % group * bytes;
     return bytes == 4 ? float_at(at) : emu_half_at(at);
 }
 
@@ -112,9 +114,8 @@ static void apply_lut(const emu_dpu *dpu, float *values, uint32_t n) {
                               : x > 1e9  ? 1000000000
                               : x < -1e9 ? -1000000000
                                          : (int64_t)x;
-        const int64_t y =
-            (int64_t)emu_lut_value(&dpu->lut, whole) * dpu->out_scale + dpu->out_offset;
-        values[i] = (float)y * unit;
+        const int64_t p = (int64_t)emu_lut_value(&dpu->lut, whole) * dpu->out_scale;
+        values[i] = (float)(emu_rne(p, dpu->out_shift) + dpu->out_offset) * unit;
     }
 }
 
@@ -122,7 +123,7 @@ static void store(rkr_emu *emu, const emu_dpu *dpu, const float *values, uint32_
                   uint32_t pixel, uint32_t n) {
     const uint32_t y = pixel / dpu->w, x = pixel % dpu->w;
     const uint32_t bytes = dpu->out_precision == EMU_FLOAT32 ? 4 : 2;
-    const uint32_t group = dpu->atom_bytes / bytes;
+    const uint32_t group = emu_atom_of(dpu->atom_bytes, dpu->out_precision) / bytes;
     for (uint32_t base = 0; base < LANES && channel + base < dpu->c; base += group) {
         uint8_t *line = emu->memory + dpu->out_address +
                         (uint64_t)((channel + base) / group) * dpu->out_plane +
@@ -141,6 +142,10 @@ static void store(rkr_emu *emu, const emu_dpu *dpu, const float *values, uint32_
 void emu_dpu_float(rkr_emu *emu, const emu_task *task, float *values, uint32_t channel,
                    uint32_t pixel, uint32_t n) {
     const emu_dpu *dpu = &task->dpu;
+    const float offset = emu_float_of_bits((uint32_t)dpu->in_offset);
+    for (uint32_t i = 0; i < n * LANES && dpu->in_offset != 0; i++) {
+        values[i] += offset;
+    }
     apply_stage(emu, dpu, &dpu->bs, channel, values, n);
     apply_stage(emu, dpu, &dpu->bn, channel, values, n);
     if (dpu->lut.tables != NULL) {
@@ -155,30 +160,35 @@ static void load_row(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, u
                      uint32_t n, float *values) {
     const uint32_t y = pixel / dpu->w, x = pixel % dpu->w;
     const uint32_t bytes = dpu->in_precision == EMU_FLOAT32 ? 4 : 2;
-    const uint32_t group = dpu->atom_bytes / bytes;
+    const uint32_t atom = emu_atom_of(dpu->atom_bytes, dpu->in_precision), group = atom / bytes;
     memset(values, 0, (size_t)n * LANES * sizeof *values);
     for (uint32_t base = 0; base < LANES && channel + base < dpu->c; base += group) {
         const uint8_t *line = emu->memory + dpu->in_address +
                               (uint64_t)((channel + base) / group) * dpu->in_plane +
-                              (uint64_t)y * dpu->in_line + (uint64_t)x * dpu->atom_bytes;
+                              (uint64_t)y * dpu->in_line + (uint64_t)x * atom;
         for (uint32_t i = 0; i < n; i++) {
             for (uint32_t lane = 0; lane < group; lane++) {
-                const uint8_t *at = line + (uint64_t)i * dpu->atom_bytes + lane * bytes;
+                const uint8_t *at = line + (uint64_t)i * atom + lane * bytes;
                 values[i * LANES + base + lane] = bytes == 4 ? float_at(at) : emu_half_at(at);
             }
         }
     }
 }
 
+/* Where values of 32 bits become half as wide, one group is read at a time: the results may lie
+ * over those before. */
 void emu_run_dpu_float(rkr_emu *emu, const emu_task *task) {
-    const emu_dpu *dpu = &task->dpu;
+    const bool narrows = task->dpu.in_precision == EMU_FLOAT32 && task->dpu.atom_bytes == 8;
+    const uint32_t step = narrows ? 4 : LANES;
     float values[CHUNK * LANES];
-    for (uint32_t channel = 0; channel < dpu->c; channel += LANES) {
-        for (uint32_t y = 0; y < dpu->h; y++) {
-            for (uint32_t x = 0; x < dpu->w; x += CHUNK) {
-                const uint32_t n = dpu->w - x < CHUNK ? dpu->w - x : CHUNK;
-                load_row(emu, dpu, channel, y * dpu->w + x, n, values);
-                emu_dpu_float(emu, task, values, channel, y * dpu->w + x, n);
+    emu_task part = *task;
+    for (uint32_t channel = 0; channel < task->dpu.c; channel += step) {
+        part.dpu.c = task->dpu.c - channel < step ? task->dpu.c : channel + step;
+        for (uint32_t y = 0; y < part.dpu.h; y++) {
+            for (uint32_t x = 0; x < part.dpu.w; x += CHUNK) {
+                const uint32_t n = part.dpu.w - x < CHUNK ? part.dpu.w - x : CHUNK;
+                load_row(emu, &part.dpu, channel, y * part.dpu.w + x, n, values);
+                emu_dpu_float(emu, &part, values, channel, y * part.dpu.w + x, n);
             }
         }
     }

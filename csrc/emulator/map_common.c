@@ -2,6 +2,7 @@
  *
  * Registers that several families of SoCs share. */
 #include "emulator/maps.h"
+#include "emulator/numbers.h"
 
 #include <string.h>
 
@@ -105,7 +106,7 @@ bool emu_decode_channels(rkr_emu *emu, const emu_registers *r, emu_convolution *
         return emu_refuse_register(emu, r, 0x100c, "pixels");
     }
     conv->in_c = conv->pixels ? pixel - 7 : conv->in_c;
-    if (conv->weight_channels == 0 || conv->weight_channels % 8 != 0) {
+    if (conv->weight_channels == 0 || conv->weight_channels % (conv->fp16 ? 4 : 8) != 0) {
         return emu_refuse_register(emu, r, 0x1024, "channels");
     }
     return true;
@@ -315,6 +316,38 @@ bool emu_decode_clamps(rkr_emu *emu, const emu_registers *r, emu_clamps clamps, 
     return true;
 }
 
+/* A stage of floats has two clamps, of which the narrower counts. */
+static void clamp_float(const emu_registers *r, const clamp two[2], emu_stage *stage) {
+    for (size_t i = 0; i < 2; i++) {
+        const uint32_t low = emu_reg(r, two[i][0]), high = emu_reg(r, two[i][1]);
+        if (is_unwritten(r, two[i])) {
+            continue;
+        }
+        if (low != 0x80000000u &&
+            (!stage->clamp_low ||
+             emu_float_of_bits(low) > emu_float_of_bits((uint32_t)stage->low))) {
+            stage->clamp_low = true;
+            stage->low = (int32_t)low;
+        }
+        if (high != 0x7fffffffu &&
+            (!stage->clamp_high ||
+             emu_float_of_bits(high) < emu_float_of_bits((uint32_t)stage->high))) {
+            stage->clamp_high = true;
+            stage->high = (int32_t)high;
+        }
+    }
+}
+
+bool emu_decode_float_clamps(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
+    emu_stage ew = {.add = EMU_NONE};
+    clamp_float(r, clamps_of[EMU_CLAMPS_RK3562].bs, &dpu->bs);
+    clamp_float(r, clamps_of[EMU_CLAMPS_RK3562].bn, &dpu->bn);
+    clamp_float(r, clamps_of[EMU_CLAMPS_RK3562].open, &ew);
+    dpu->ew.relu = ew.clamp_low && ew.low == 0;
+    return (!ew.clamp_high && ew.clamp_low == dpu->ew.relu) ||
+           emu_refuse_register(emu, r, 0x4088, "clamp");
+}
+
 void emu_clamp_bn(const emu_registers *r, emu_clamps clamps, emu_stage *bn) {
     bn->clamp_low = bn->clamp_high = true;
     bn->low = (int32_t)emu_reg(r, clamps_of[clamps].bn[0][0]);
@@ -347,13 +380,14 @@ emu_writer emu_place_results(emu_dpu *dpu, uint32_t address, uint32_t plane, uin
                              uint32_t width, uint32_t height) {
     dpu->out_address = address;
     dpu->out_plane = plane;
-    dpu->out_pixel = dpu->atom_bytes;
-    dpu->out_line = (dpu->w + notch) * dpu->atom_bytes;
+    const uint32_t atom = emu_atom_of(dpu->atom_bytes, dpu->out_precision);
+    dpu->out_pixel = atom;
+    dpu->out_line = (dpu->w + notch) * atom;
     dpu->repeat_x = dpu->repeat_y = 1;
     if (dpu->from_memory || (width == dpu->w && height == dpu->h)) {
         return EMU_WRITES_LINES;
     }
-    dpu->out_pixel = (1 + notch) * dpu->atom_bytes;
+    dpu->out_pixel = (1 + notch) * atom;
     return width == 1 && height == dpu->w ? EMU_WRITES_PIXELS : EMU_WRITES_OTHERWISE;
 }
 

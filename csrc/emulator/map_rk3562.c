@@ -24,11 +24,14 @@
 static bool decode_mode(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
     const bool is_later = emu_is_later(emu);
     const uint32_t mode = emu_bits(r, 0x100c, 3, 0), pixel = emu_bits(r, 0x100c, 15, 12);
-    const bool one_offset = mode == 1 && (!is_later || emu_reg(r, 0x1074) != 0);
+    const uint32_t precision = emu_bits(r, 0x100c, 9, 4); /* twice: of the input, and inside */
+    conv->fp16 = precision == (2 | 2 << 3);
+    const bool one_offset = !conv->fp16 && mode == 1 && (!is_later || emu_reg(r, 0x1074) != 0);
     conv->pixels = mode == 2 || (is_later && mode == 6);
     conv->folded = is_later && mode == 6;
     conv->depthwise = mode == 1 || (!is_later && mode == 5);
-    conv->weight_form = !conv->depthwise || one_offset ? EMU_WEIGHT_BYTE : EMU_WEIGHT_PAIR_OF_TWO;
+    conv->weight_form =
+        !conv->depthwise || one_offset || conv->fp16 ? EMU_WEIGHT_BYTE : EMU_WEIGHT_PAIR_OF_TWO;
     if (one_offset) {
         conv->weight_offset = emu_weight_offset(r, 0x1074);
         if (emu_bits(r, 0x1074, 15, 8) != emu_bits(r, 0x1074, 7, 0)) {
@@ -38,7 +41,8 @@ static bool decode_mode(rkr_emu *emu, const emu_registers *r, emu_convolution *c
         return emu_refuse_register(emu, r, 0x1074, "offsets of the weights");
     }
     if ((mode != 0 && !conv->pixels && !conv->depthwise) || (conv->pixels != (pixel != 0)) ||
-        (conv->pixels && (pixel < 8 || pixel > 11)) || emu_bits(r, 0x100c, 9, 4) != 0) {
+        (conv->pixels && (pixel < 8 || pixel > 11)) || (precision != 0 && !conv->fp16) ||
+        emu_bit(r, 0x100c, 21) != conv->fp16 || (conv->folded && conv->fp16)) {
         return emu_refuse_register(emu, r, 0x100c, "mode of a convolution");
     }
     return true;
@@ -48,12 +52,12 @@ static bool decode_mode(rkr_emu *emu, const emu_registers *r, emu_convolution *c
 static bool decode_input(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
     const bool is_later = emu_is_later(emu), reuses = emu_bit(r, 0x1018, 31);
     const uint32_t fetched = emu_bits(r, 0x1078, 15, 0) + (is_later ? 1 : 0);
-    const uint32_t line = emu_reg(r, 0x1090);
+    const uint32_t line = emu_reg(r, 0x1090), bytes = conv->fp16 ? 2 : 1;
     conv->in_plane = emu_reg(r, 0x1094) * ATOM;
     conv->in_line = line * (emu_bit(r, 0x100c, 29) ? ATOM : 4); /* 29: lines one by one */
     if (conv->pixels) {
         conv->in_c = emu_bits(r, 0x100c, 15, 12) - 7;
-        conv->in_line = is_later ? line * ATOM : emu_bits(r, 0x1044, 31, 16) * conv->in_c;
+        conv->in_line = is_later ? line * ATOM : emu_bits(r, 0x1044, 31, 16) * conv->in_c * bytes;
     }
     if (reuses) {
         const uint64_t above = (uint64_t)(conv->in_h - fetched) * conv->in_line;
@@ -69,7 +73,7 @@ static bool decode_input(rkr_emu *emu, const emu_registers *r, emu_convolution *
 
 static bool decode_weights(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
     const uint32_t kernel = emu_bits(r, 0x1020, 23, 0), all = emu_reg(r, 0x101c);
-    const uint32_t taps = conv->kernel_w * conv->kernel_h;
+    const uint32_t taps = conv->kernel_w * conv->kernel_h * (conv->fp16 ? 2 : 1);
     if (taps == 0) {
         return emu_refuse_register(emu, r, 0x1024, "size of a kernel");
     }
@@ -82,7 +86,7 @@ static bool decode_weights(rkr_emu *emu, const emu_registers *r, emu_convolution
                    : emu_refuse_register(emu, r, 0x1020, "bytes of a kernel");
     }
     if (conv->depthwise) {
-        if (emu_is_later(emu) && all == taps * emu_align(conv->in_c, 16)) {
+        if (emu_is_later(emu) && !conv->fp16 && all == taps * emu_align(conv->in_c, 16)) {
             conv->weight_form = EMU_WEIGHT_BYTE;
         }
         const uint32_t each = conv->weight_form == EMU_WEIGHT_BYTE ? 1 : 2;
@@ -92,6 +96,9 @@ static bool decode_weights(rkr_emu *emu, const emu_registers *r, emu_convolution
                    : emu_refuse_register(emu, r, 0x101c, "bytes of the weights");
     }
     conv->weight_channels = kernel / taps;
+    if (all < (uint64_t)kernel * conv->kernels) {
+        return emu_refuse_register(emu, r, 0x101c, "bytes of the weights");
+    }
     if (kernel % taps != 0 || conv->weight_channels < conv->in_c) {
         return emu_refuse_register(emu, r, 0x1020, "bytes of a kernel");
     }
@@ -104,12 +111,16 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     emu_decode_geometry(emu, r, EMU_LIKE_RK3562, 0x301c, conv);
     conv->pad_top = emu_bits(r, 0x1080, 7, 0);
     conv->pad_left = emu_bits(r, 0x1080, 15, 8);
-    conv->pad_value = (int8_t)(uint8_t)emu_bits(r, 0x1084, 7, 0);
-    if (!decode_mode(emu, r, conv) || !decode_input(emu, r, conv) ||
-        !decode_weights(emu, r, conv) || !emu_decode_truncation(emu, r, 0x3024, true, conv)) {
+    if (!decode_mode(emu, r, conv)) {
         return false;
     }
-    if (emu_bit(r, 0x3018, 1) != conv->depthwise) {
+    conv->pad_value = conv->fp16 ? (int32_t)emu_bits(r, 0x1084, 15, 0)
+                                 : (int8_t)(uint8_t)emu_bits(r, 0x1084, 7, 0);
+    if (!decode_input(emu, r, conv) || !decode_weights(emu, r, conv) ||
+        !emu_decode_truncation(emu, r, 0x3024, true, conv)) {
+        return false;
+    }
+    if (emu_bit(r, 0x3018, 1) != conv->depthwise || emu_bit(r, 0x3018, 9) != conv->fp16) {
         return emu_refuse_register(emu, r, 0x3018, "mode of the cores");
     }
     return emu_decompress_weights(emu, r, emu_reg(r, 0x101c), conv) &&
@@ -197,6 +208,7 @@ static bool decode_stages_later(rkr_emu *emu, const emu_registers *r, emu_dpu *d
                                                   : EMU_NONE;
         dpu->weight_offset_value = c.weight_offset;
     }
+    dpu->bs.prelu = emu_bit(r, 0x4044, 2);
     dpu->bn.prelu = (bn >> 10 & 1) != 0;
     return later_stage(emu, r, 0x5028, 0x5030, bn_on && (bn >> 1 & 1) == 0,
                        bn_on && (bn >> 8 & 1) == 0, &dpu->bn, &c);
@@ -208,6 +220,7 @@ static bool decode_stages(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     dpu->in_offset = emu_bit(r, 0x4038, 0) ? 0 : (int32_t)emu_reg(r, 0x4040);
     bs->add = (parts & 1) != 0 ? EMU_MEMORY : EMU_NONE;
     bs->mul_bits = emu_bits(r, 0x4044, 31, 16);
+    bs->prelu = emu_bit(r, 0x4044, 2);
     bs->shift_pos = (uint8_t)emu_bits(r, 0x4038, 13, 8);
     bs->shift_neg = (uint8_t)emu_bits(r, 0x4054, 21, 16);
     if (!emu_bit(r, 0x4038, 0) && !emu_bit(r, 0x4050, 1)) {
@@ -260,11 +273,12 @@ static bool decode_ew(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
         return true;
     }
     ew->offset = (int16_t)ew->offset;
+    const uint32_t size = emu_bits(r, 0x5034, 3, 2);
     ew->per_channel = emu_bits(r, 0x5034, 31, 30) == 0;
-    ew->precision = emu_bits(r, 0x5034, 3, 2) == 1 ? EMU_INT8 : EMU_INT16;
+    ew->precision = dpu->is_float ? EMU_FLOAT16 : size == 1 ? EMU_INT8 : EMU_INT16;
     ew->address = emu_reg(r, 0x5038);
     ew->plane = emu_reg(r, 0x5040) * ATOM;
-    if (emu_bits(r, 0x5034, 31, 30) > 1 || emu_bits(r, 0x5034, 3, 2) - 1 > 1) {
+    if (emu_bits(r, 0x5034, 31, 30) > 1 || (dpu->is_float ? size != 2 : size - 1 > 1)) {
         return emu_refuse_register(emu, r, 0x5034, "operand");
     }
     return true;
@@ -303,15 +317,60 @@ static bool decode_unpooling(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu)
 
 static bool decode_output(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     dpu->out_offset = (int32_t)emu_reg(r, 0x40ac);
-    if (emu_bits(r, 0x40b4, 19, 12) != 0) {
+    dpu->out_exponent = (uint8_t)emu_bits(r, 0x40b4, 19, 12);
+    if (dpu->out_exponent != 0 && !dpu->is_float) {
         return emu_refuse_register(emu, r, 0x40b4, "shift");
     }
     return emu_decode_factor(emu, r, 0x40b0, 0x40b4, dpu);
 }
 
+/* Refuse settings that only floats or only integers may have. */
+static bool check_float(rkr_emu *emu, const emu_registers *r, const emu_task *task) {
+    const emu_dpu *dpu = &task->dpu;
+    const emu_ew *ew = &dpu->ew;
+    if (!dpu->is_float) {
+        return !dpu->bs.prelu || emu_refuse_register(emu, r, 0x4044, "PReLU");
+    }
+    if (dpu->lut.tables == NULL && (dpu->out_scale != 1 || dpu->out_shift != 0 ||
+                                    dpu->out_offset != 0 || dpu->out_exponent != 0)) {
+        return emu_refuse_register(emu, r, 0x40b0, "conversion of floats");
+    }
+    if (ew->op != EMU_EW_NONE &&
+        (ew->product_shift != 0 ||
+         (ew->convert && (ew->scale != 1 || ew->offset != 0 || ew->shift != 0)))) {
+        return emu_refuse_register(emu, r, 0x4084, "conversion of a float operand");
+    }
+    if (!dpu->from_memory && dpu->in_offset != 0 && dpu->bs.add != EMU_NONE) {
+        return emu_refuse_register(emu, r, 0x4040, "two addends");
+    }
+    if ((dpu->bs.block_parts > 1 && dpu->bs.block_parts != 4) ||
+        (dpu->bn.block_parts > 1 && dpu->bn.block_parts != 4)) {
+        return emu_refuse_register(emu, r, 0x501c, "values of channels");
+    }
+    return dpu->weight_offset == EMU_NONE || dpu->weight_offset_value == 0 ||
+           emu_refuse_register(emu, r, 0x501c, "offsets of the weights");
+}
+
+/* 4010: of the results, and inside; 5044 of a source in memory. */
+static bool decode_precision(rkr_emu *emu, const emu_registers *r, emu_task *task) {
+    emu_dpu *dpu = &task->dpu;
+    const uint32_t proc = emu_bits(r, 0x4010, 2, 0), out = emu_bits(r, 0x4010, 31, 29);
+    const uint32_t in = dpu->from_memory ? emu_bits(r, 0x5044, 17, 15) : task->conv.fp16 ? 2 : 0;
+    dpu->is_float = proc == 2;
+    if (proc != out || (proc != 0 && proc != 2) || (dpu->is_float && in != proc) ||
+        (!dpu->is_float && task->kind == EMU_TASK_CONVOLUTION && in != 0)) {
+        return emu_refuse_register(emu, r, 0x4010, "precision");
+    }
+    dpu->in_precision = dpu->out_precision = dpu->is_float ? EMU_FLOAT16 : EMU_INT8;
+    return true;
+}
+
 static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     emu_dpu *dpu = &task->dpu;
     const bool unpools = emu_bit(r, 0x5048, 12) && dpu->from_memory;
+    if (!decode_precision(emu, r, task)) {
+        return false;
+    }
     if (dpu->from_memory) {
         emu_decode_source(r, emu_reg(r, 0x5078), emu_reg(r, 0x504c) * ATOM, dpu);
     } else {
@@ -320,11 +379,13 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
         dpu->c = emu_bits(r, 0x402c, 12, 0) + 1;
     }
     if (!(emu_is_later(emu) ? decode_stages_later(emu, r, dpu) : decode_stages(emu, r, dpu)) ||
-        !emu_decode_clamps(emu, r, EMU_CLAMPS_RK3562, &dpu->bs) || !decode_ew(emu, r, dpu) ||
-        !decode_output(emu, r, dpu) || !decode_destination(emu, r, dpu)) {
+        !(dpu->is_float ? emu_decode_float_clamps(emu, r, dpu)
+                        : emu_decode_clamps(emu, r, EMU_CLAMPS_RK3562, &dpu->bs)) ||
+        !decode_ew(emu, r, dpu) || !decode_output(emu, r, dpu) ||
+        !decode_destination(emu, r, dpu) || !check_float(emu, r, task)) {
         return false;
     }
-    if (!emu_bit(r, 0x4060, 0)) {
+    if (!emu_bit(r, 0x4060, 0) && !dpu->is_float) {
         emu_clamp_bn(r, EMU_CLAMPS_RK3562, &dpu->bn);
     }
     if (task->conv.depthwise && dpu->weight_offset != EMU_NONE) {

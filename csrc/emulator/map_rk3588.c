@@ -108,10 +108,11 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     conv->depthwise = mode == 3;
     conv->fp16 = precision == 2;
     if ((mode != 0 && mode != 3) || (precision != 0 && precision != 2) ||
-        emu_bits(r, 0x100c, 9, 7) != precision || (is_lite && conv->fp16)) {
+        emu_bits(r, 0x100c, 9, 7) != (is_lite && conv->fp16 ? 4 : precision)) {
         return emu_refuse_register(emu, r, 0x100c, "mode or precision of a convolution");
     }
-    if (emu_bit(r, misc, 1) != conv->depthwise || emu_bit(r, misc, 9) != conv->fp16) {
+    if (emu_bit(r, misc, 1) != conv->depthwise ||
+        emu_bit(r, misc, is_lite ? 13 : 9) != conv->fp16) {
         return emu_refuse_register(emu, r, misc, "mode of the cores");
     }
     if (!emu_decode_truncation(emu, r, is_lite ? 0x302c : 0x301c, false, conv) ||
@@ -124,9 +125,8 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     decode_strides(r, is_lite, conv);
     conv->pad_left = emu_bits(r, 0x1068, 7, 4);
     conv->pad_top = emu_bits(r, 0x1068, 3, 0);
-    conv->pad_value = is_lite      ? (int8_t)(uint8_t)emu_bits(r, 0x1068, 23, 16)
-                      : conv->fp16 ? (int32_t)emu_bits(r, 0x1184, 15, 0)
-                                   : (int8_t)(uint8_t)emu_bits(r, 0x1184, 7, 0);
+    const uint32_t pad = is_lite ? emu_bits(r, 0x1068, 31, 16) : emu_bits(r, 0x1184, 15, 0);
+    conv->pad_value = conv->fp16 ? (int32_t)pad : (int8_t)(uint8_t)pad;
     conv->weight_form = EMU_WEIGHT_BYTE;
     return decode_weights(emu, r, conv) &&
            emu_decompress_weights(emu, r, emu_reg(r, 0x1030), conv) &&
@@ -246,12 +246,36 @@ static bool check_float(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     if (dpu->bn.block_parts > 1 && dpu->bn.block_parts != 4) {
         return emu_refuse_register(emu, r, 0x5028, "values of channels");
     }
-    if (dpu->from_memory && dpu->in_precision == EMU_FLOAT32) {
+    if (dpu->from_memory && dpu->in_precision == EMU_FLOAT32 && emu_is_lite(emu)) {
+        const uint32_t behind = emu_reg(r, 0x504c); /* atoms of 32 bits are wider */
+        dpu->in_line *= 2;
+        dpu->in_plane = 2 * (dpu->in_plane - behind) + behind;
+    } else if (dpu->from_memory && dpu->in_precision == EMU_FLOAT32) {
         if (emu_bits(r, 0x5044, 10, 8) != 3) {
             return emu_refuse_register(emu, r, 0x5044, "a source of 32 bits");
         }
         dpu->in_plane = emu_reg(r, 0x5038) - emu_reg(r, 0x5018); /* 32 bits: two readers */
     }
+    return true;
+}
+
+/* Lite brings results of a LUT to their unit in the PPU: an average of one value, with two factors
+ * that are float16. */
+static bool decode_units(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
+    const float factor = emu_half_to_float((uint16_t)emu_bits(r, 0x6038, 15, 0));
+    if (dpu->from_memory || !emu_is_lite(emu) || emu_reg(r, 0x6070) == 0) {
+        return true;
+    }
+    if (!dpu->is_float || dpu->lut.tables == NULL || emu_reg(r, 0x6038) != emu_reg(r, 0x603c) ||
+        !(factor >= 1.0f && factor < 2048.0f) || factor != (float)(int32_t)factor ||
+        emu_reg(r, 0x6024) != 0 || emu_reg(r, 0x6034) != 0 || emu_reg(r, 0x6040) != 0 ||
+        emu_bits(r, 0x600c, 12, 0) + 1 != dpu->w || emu_reg(r, 0x6018) != emu_reg(r, 0x600c) ||
+        emu_bits(r, 0x6010, 12, 0) + 1 != dpu->h || emu_reg(r, 0x601c) != emu_reg(r, 0x6010) ||
+        emu_reg(r, 0x6070) != emu_reg(r, 0x4020) || emu_reg(r, 0x607c) != emu_reg(r, 0x4024)) {
+        return emu_refuse_register(emu, r, 0x6038, "pooling behind a convolution");
+    }
+    dpu->out_scale = (int32_t)(factor * factor);
+    dpu->out_exponent = 32;
     return true;
 }
 
@@ -282,7 +306,8 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
         return emu_refuse_register(emu, r, 0x501c, "offsets of the weights");
     }
     if (!decode_ew(emu, r, dpu) || !emu_decode_output(emu, r, dpu) ||
-        !emu_decode_destination(emu, r, dpu) || !check_float(emu, r, dpu)) {
+        !emu_decode_destination(emu, r, dpu) || !check_float(emu, r, dpu) ||
+        !decode_units(emu, r, dpu)) {
         return false;
     }
     if (unpools) {
@@ -295,6 +320,6 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
 const emu_map emu_map_rk3588 = {
     {0x0d, 0x1d}, 0x60, decode_convolution, decode_dpu, emu_decode_pooling};
 
-/* Bit 1: its multipliers. */
+/* Bit 1: its multipliers; bit 5: see decode_units. */
 const emu_map emu_map_rk3566 = {
-    {0x0d, 0x1d, 0x0f, 0x1f}, 0x60, decode_convolution, decode_dpu, emu_decode_pooling};
+    {0x0d, 0x1d, 0x0f, 0x1f, 0x2f, 0x3f}, 0x60, decode_convolution, decode_dpu, emu_decode_pooling};

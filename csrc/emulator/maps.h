@@ -15,7 +15,7 @@ typedef struct {
  * enable mask. A DPU that reads memory has the same mask in all. */
 #define EMU_ENABLED_DPU 0x18
 typedef struct {
-    uint8_t convolution_masks[4]; /* 0: no further one */
+    uint8_t convolution_masks[6]; /* 0: no further one */
     uint8_t pooling_mask;
     bool (*convolution)(rkr_emu *emu, const emu_registers *registers, emu_task *task);
     bool (*dpu)(rkr_emu *emu, const emu_registers *registers, emu_task *task);
@@ -61,6 +61,7 @@ bool emu_check_parts(rkr_emu *emu, const emu_registers *r, uint32_t number, emu_
 bool emu_use_lut(rkr_emu *emu, const emu_registers *r, bool is_on, uint32_t priorities,
                  emu_dpu *dpu);
 bool emu_decode_clamps(rkr_emu *emu, const emu_registers *r, emu_clamps clamps, emu_stage *bs);
+bool emu_decode_float_clamps(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);
 void emu_clamp_bn(const emu_registers *r, emu_clamps clamps, emu_stage *bn);
 bool emu_decode_bn(rkr_emu *emu, const emu_registers *r, bool is_on, emu_stage *stage);
 bool emu_decode_operand(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu);

@@ -21,6 +21,7 @@ typedef struct {
     uint8_t ic_group;    /* channels side by side */
     uint8_t pixel_group; /* channels of a pixel, padded */
     uint8_t oc_group_fp16;
+    uint8_t ic_group_fp16;
     uint8_t pixel_group_fp16;
     uint8_t depthwise_group; /* channels side by side */
     uint8_t depthwise_group_fp16;

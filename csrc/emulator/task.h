@@ -14,6 +14,11 @@ typedef enum {
     EMU_FLOAT32,
 } emu_precision;
 
+/* Bytes of an atom of values; those of 32 bits have four in it on all SoCs. */
+static inline uint32_t emu_atom_of(uint32_t atom_bytes, emu_precision precision) {
+    return precision == EMU_FLOAT32 || precision == EMU_INT32 ? 16 : atom_bytes;
+}
+
 typedef enum {
     EMU_WEIGHT_BYTE,           /* one byte; the offset per kernel is added */
     EMU_WEIGHT_PAIR,           /* the weight, its offset; -128 means +128 */
