@@ -16,6 +16,7 @@ import ast
 import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
 from typing import Any
 
 from rknn_runtime.cli.files import (
@@ -25,7 +26,7 @@ from rknn_runtime.cli.files import (
     labels_file,
     write_text,
 )
-from rknn_runtime.cli.options import add_switch, add_toolkit, numbers, refusals
+from rknn_runtime.cli.options import add_shapes, add_switch, add_toolkit, numbers, refusals
 
 #: Parameters of the toolkit that have an option of their own: its call, and the help.
 _TOOLKIT_FLAGS = {
@@ -60,6 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     network = parser.add_argument_group("the network")
     add_switch(network, "--keep-graph", "do not cut the graph")
     network.add_argument("--head", default="auto", help="the head, as for Detector")
+    add_shapes(network)
     network.add_argument("--labels", metavar="FILE", help='class names: a file, or "coco"')
     network.add_argument("--color", choices=("RGB", "BGR"), default="RGB", help="of the input")
     network.add_argument("--mean", type=numbers, default=[0, 0, 0], metavar="A,B,C")
@@ -92,6 +94,7 @@ def run(arguments: Namespace) -> None:
     """Convert, and print the report."""
     from rknn_runtime.conversion.convert import convert
     from rknn_runtime.conversion.environment import DEFAULT_VERSION
+    from rknn_runtime.conversion.plan import load_of_shapes
     from rknn_runtime.conversion.toolkit import ToolkitError
 
     check_readable(arguments.model, labels_file(arguments.labels))
@@ -110,6 +113,8 @@ def run(arguments: Namespace) -> None:
             groups[group][name] = value
     try:
         with refusals():
+            shapes = load_of_shapes(Path(arguments.model), arguments.imgsz, dict(arguments.shape))
+            groups["load"] = {**shapes, **groups["load"]}
             made = convert(
                 arguments.model,
                 arguments.target,

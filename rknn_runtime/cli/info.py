@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from rknn_runtime.cli import graph
 from rknn_runtime.cli.files import check_folder, check_readable, check_writable, told
 from rknn_runtime.cli.options import (
+    add_shapes,
     add_switch,
     counted,
     end_progress,
@@ -73,12 +74,13 @@ class _Described:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("models", nargs="+", metavar="MODEL", help="a .rknn file")
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="a .rknn or .onnx file")
     parser.add_argument(
         "--runtime-version",
         choices=RUNTIME_VERSIONS[FULL_RUNTIME],
         help="describe models of librknnrt as this version does, not as the newest known",
     )
+    add_shapes(parser)
     add_switch(parser, "--json", "print one JSON object per model, a line each")
     add_switch(parser, "--emulate", "also show how each node runs on the emulated NPU")
     add_switch(parser, "--health", "also look for reasons why an int8 model detects nothing")
@@ -109,6 +111,10 @@ def run(arguments: Namespace) -> int:
     check_folder(arguments.photos)
     check_writable(arguments.graph)
     described = []
+    if all(model.lower().endswith(".onnx") for model in arguments.models):
+        from rknn_runtime.cli import network
+
+        return network.run(arguments.models, arguments)
     shows = len(arguments.models) > 1 and is_terminal(sys.stderr)
     for model in counted(arguments.models, shows):
         try:

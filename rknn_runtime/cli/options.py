@@ -29,6 +29,39 @@ def add_switch(
     parser.add_argument(name, action="store_true", help=text)
 
 
+def add_shapes(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Declare the options that fix the open shapes of an .onnx file."""
+    parser.add_argument(
+        "--imgsz", type=_image_size, metavar="N",
+        help="height and width of the images of an .onnx file with open shapes, or HEIGHT,WIDTH",
+    )  # fmt: skip
+    parser.add_argument(
+        "--shape", type=_shape, action="append", default=[], metavar="NAME:1,3,320,320",
+        help="shape of an open input of an .onnx file",
+    )  # fmt: skip
+
+
+def _image_size(text: str) -> list[int]:
+    sizes = [int(word) for word in text.split(",")]
+    if len(sizes) not in (1, 2) or min(sizes) < 1:
+        raise ValueError
+    return sizes * (2 // len(sizes))
+
+
+_image_size.__name__ = "size"
+
+
+def _shape(text: str) -> tuple[str, list[int]]:
+    name, _, sizes = text.rpartition(":")
+    shape = [int(word) for word in sizes.split(",")]
+    if not name or min(shape) < 1:
+        raise ValueError
+    return name, shape
+
+
+_shape.__name__ = "shape"
+
+
 def refuse_given(
     arguments: argparse.Namespace, names: Iterable[str], wanted: str, got: str
 ) -> None:

@@ -15,11 +15,19 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rknn_runtime.cli.files import check_readable, naming
 from rknn_runtime.cli.info import memory
-from rknn_runtime.cli.options import add_switch, end_progress, is_terminal, refusals, show_progress
+from rknn_runtime.cli.options import (
+    add_shapes,
+    add_switch,
+    end_progress,
+    is_terminal,
+    refusals,
+    show_progress,
+)
 from rknn_runtime.cli.tables import count, short_name, table
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.modelfile.layers import Layer, read_layers
@@ -45,13 +53,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--for", dest="soc", metavar="SOC", choices=tuple(SOCS),
         help=f"one of {', '.join(PREDICTED_SOCS)}; default: all of them",
     )  # fmt: skip
+    add_shapes(parser)
     add_switch(parser, "--layers", "also print the time of each layer")
     add_switch(parser, "--json", "print JSON, with the layers")
 
 
 def run(arguments: Namespace) -> None:
     """Print the prediction."""
-    layers, info = _read(arguments.model)
+    layers, info = _read(arguments)
     batch = 1 if info is None else info.batch
     socs = [arguments.soc] if arguments.soc else PREDICTED_SOCS
     with refusals():
@@ -72,10 +81,10 @@ def run(arguments: Namespace) -> None:
     ]
     print("\n".join([*table(facts), "", *table(rows)]))
     print(
-        "\nPredicted, never measured: one core at the highest clocks, without the work before and "
-        "after.\nIn a test on detectors outside of the fit, half were off by more than the median "
-        "error, and two of ten\nwere outside of the range. Small or unusual networks can be off by "
-        "more."
+        "\nA prediction, not a measurement: one core at the highest clocks, without the work "
+        "before and after.\nThe median error is from published times of detectors outside of the "
+        "fit: half were off by more,\nand two of ten were outside of the range. Small or unusual "
+        "networks can be off by more."
     )
     if info is not None and info.soc not in PREDICTED_SOCS:
         print(f"The model is made for {info.soc}, which is not predicted: {NO_MEASUREMENTS}.")
@@ -85,21 +94,24 @@ def run(arguments: Namespace) -> None:
         print("\n".join(["", one.soc, *table([("us", "bound by", "layer"), *_layers(one)])]))
 
 
-def _read(model: str) -> tuple[Sequence[Layer], ModelInfo | None]:
+def _read(arguments: Namespace) -> tuple[Sequence[Layer], ModelInfo | None]:
     """Return the layers and the description of a model; the latter is None for an ONNX file."""
+    model = arguments.model
     check_readable(model)
     if not model.lower().endswith(".onnx"):
         with naming(model):
             return read_layers(model), read(model)
     # Imported only here: .rknn files do not need it.
     from rknn_runtime.conversion.expected_layers import expected_layers
+    from rknn_runtime.conversion.plan import load_of_shapes
 
     shows = is_terminal(sys.stderr)
     if shows:  # hundreds of MB of weights take seconds
         show_progress(f"reading {model}")
     try:
         with refusals():
-            return expected_layers(model), None
+            load = load_of_shapes(Path(model), arguments.imgsz, dict(arguments.shape))
+            return expected_layers(model, load=load), None
     finally:
         end_progress(shows)
 

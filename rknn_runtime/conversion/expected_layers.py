@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +33,23 @@ _IN_ATTENTION = {"Div", "Mul", "Softmax", "Transpose"}
 
 
 def expected_layers(
-    model: str | os.PathLike[str], *, keep_graph: bool = False
+    model: str | os.PathLike[str],
+    *,
+    keep_graph: bool = False,
+    load: Mapping[str, Any] | None = None,
 ) -> tuple[Layer, ...]:
     """Read an ONNX file and guess the layers of its int8 model.
 
     The graph is cut as by `convert`. Activations, normalisations and constants count as parts of
     the convolutions before them, as in the toolkit.
+
+    Args:
+        model: The file.
+        keep_graph: Do not cut the graph.
+        load: As for `convert`: the shapes of open inputs.
     """
     path = Path(model)
-    onnx = plan_of(path, {}, keep_graph, "auto", None, "RGB").onnx
+    onnx = plan_of(path, load or {}, keep_graph, "auto", None, "RGB").onnx
     if onnx is None:
         raise ValueError(f"model: expected an .onnx file, got {path.name}")
     return tuple(_Layers(OnnxGraph(onnx, str(path))).made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class OnnxGraph:
         data: The bytes of the file.
         name: The name of the file, for messages.
         sizes: Shapes for open inputs.
+        folder: Where the files with its weights are, if it has such; None: it may have none.
 
     Attributes:
         inputs: Names and shapes of the inputs that are not constants; open sizes are None.
@@ -51,15 +52,23 @@ class OnnxGraph:
     """
 
     def __init__(
-        self, data: bytes, name: str, sizes: Mapping[str, Sequence[int]] | None = None
+        self,
+        data: bytes,
+        name: str,
+        sizes: Mapping[str, Sequence[int]] | None = None,
+        folder: Path | None = None,
     ) -> None:
         onnx = import_onnx()
         try:
             model = onnx.load_model_from_string(data)
+            _take_in_weights(onnx, model, folder)
+            _fill_in_defaults(onnx, model)
             for each in model.graph.input:
                 if sizes and each.name in sizes:
                     _fix(each, sizes[each.name])
             _infer_shapes(onnx, model)
+        except OSError:
+            raise
         except Exception as error:  # protobuf's and onnx's own have no common name
             raise InvalidModelError(f"{name}: expected an ONNX file, got {error}") from error
         if not model.graph.node:
@@ -87,7 +96,7 @@ class OnnxGraph:
     def read(cls, path: Path, inputs: Any = None, sizes: Any = None) -> OnnxGraph:
         """Read a file."""
         data = bytes(read_file(path, _MAX_BYTES))
-        return cls(data, str(path), dict(zip(inputs or (), sizes or ())))
+        return cls(data, str(path), dict(zip(inputs or (), sizes or ())), path.parent)
 
     def producer(self, tensor: str) -> Any:
         """Return the node that computes a tensor, or None for an input or a constant."""
@@ -238,6 +247,57 @@ class OnnxGraph:
             return kinds[name]
         helper, floats = self._onnx.helper, self._onnx.TensorProto.FLOAT
         return helper.make_tensor_value_info(name, floats, self._shapes.get(name))
+
+
+def _take_in_weights(onnx: Any, model: Any, folder: Path | None) -> None:
+    """Read weights that are in files beside the model, and in no other place.
+
+    onnx itself looks for them in the working directory.
+    """
+    files: dict[str, bytes] = {}
+    for tensor in (*model.graph.initializer, *_tensors_of(model.graph)):
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        said = {each.key: each.value for each in tensor.external_data}
+        name = said.get("location", "")
+        if folder is None:
+            raise ValueError(f"the weights are in the file {name!r}: give the path of the model")
+        place, path = folder.resolve(), (folder / name).resolve()
+        if not name or place not in path.parents:
+            raise ValueError(f"the weights of {tensor.name!r} are in {name!r}, outside of {place}")
+        if name not in files:
+            files[name] = read_file(path, _MAX_BYTES)
+        start = int(said.get("offset", 0))
+        size = int(said.get("length", len(files[name]) - start))
+        if start < 0 or size < 0 or start + size > len(files[name]):
+            raise ValueError(f"{path} is cut short: {tensor.name!r} needs {start + size} bytes")
+        tensor.raw_data = files[name][start : start + size]
+        tensor.data_location = onnx.TensorProto.DEFAULT
+        del tensor.external_data[:]
+
+
+def _tensors_of(graph: Any) -> Iterator[Any]:
+    """Yield the tensors that are attributes of nodes, also of inner graphs, and their constants."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
+                yield from inner.initializer
+                yield from _tensors_of(inner)
+
+
+#: Attributes that the toolkit wants to read, and that may be left out for their default.
+_DEFAULTS = {"LayerNormalization": {"axis": -1, "epsilon": 1e-5}}
+
+
+def _fill_in_defaults(onnx: Any, model: Any) -> None:
+    for node in model.graph.node:
+        given = {each.name for each in node.attribute}
+        for name, value in _DEFAULTS.get(node.op_type, {}).items():
+            if name not in given:
+                node.attribute.append(onnx.helper.make_attribute(name, value))
 
 
 def _infer_shapes(onnx: Any, model: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -166,10 +166,47 @@ def _check_shapes(graph: OnnxGraph) -> None:
         return
     shown = ", ".join(f"{list(shape)} of {name!r}" for name, shape in shapes.items())
     sizes = [[size or (1 if i == 0 else 640) for i, size in enumerate(s)] for s in shapes.values()]
+    name, first = next(iter(shapes)), ",".join(map(str, sizes[0]))
     raise ValueError(
-        f"model: expected fixed shapes, got {shown} (None is open): export with a fixed size, or "
-        f"give it, such as load inputs={list(shapes)} and input_size_list={sizes}"
+        f"model: expected fixed shapes, got {shown} (None is open): give --imgsz 640 or --shape "
+        f"{name}:{first}; in Python load={{'inputs': {list(shapes)}, 'input_size_list': {sizes}}}"
     )
+
+
+def load_of_shapes(
+    model: Path, image: Sequence[int] | None, shapes: Mapping[str, Sequence[int]]
+) -> dict[str, Any]:
+    """Return the arguments of ``load_onnx`` that fix the open shapes of a network's inputs.
+
+    Args:
+        model: An ``.onnx`` file.
+        image: Height and width of its images; None: not given.
+        shapes: Whole shapes by the names of inputs.
+
+    Raises:
+        ValueError: An input has no such shape, or stays open.
+    """
+    if image is None and not shapes:
+        return {}
+    if model.suffix.lower() != ".onnx":
+        raise ValueError(f"--imgsz, --shape: expected an .onnx file, got {model}")
+    graph = OnnxGraph.read(model)
+    unknown = set(shapes) - set(graph.inputs)
+    if unknown:
+        raise ValueError(f"--shape: expected {' or '.join(graph.inputs)}, got {min(unknown)!r}")
+    found = {}
+    for name, shape in graph.inputs.items():
+        said = list(shape or shapes.get(name, ()))
+        wanted = list(shapes.get(name, said))
+        if name not in shapes and len(said) == 4 and image is not None:
+            wanted[2:] = image
+        wanted = [1 if size is None and i == 0 else size for i, size in enumerate(wanted)]
+        if len(said) != len(wanted) or any(s not in (None, w) for s, w in zip(said, wanted)):
+            raise ValueError(f"{name!r}: expected a shape as in the file, {said}, got {wanted}")
+        if None in wanted:
+            raise ValueError(f"{name!r}: expected --shape {name}:..., as {said} is open, got none")
+        found[name] = wanted
+    return {"inputs": list(found), "input_size_list": list(found.values())}
 
 
 def _image(

@@ -24,7 +24,7 @@ def test_a_page_has_a_row_per_soc_and_says_that_nothing_was_measured(
     assert list(rows) == ["rk3562", "rk3566", "rk3568", "rk3576", "rk3588"]
     assert f"{predict(read_layers(SHAPES), 'rk3588').fps:.3g}" in rows["rk3588"].split()
     assert "bandwidth" in rows["rk3588"] and rows["rk3588"].endswith("9%")
-    assert "Predicted, never measured" in page
+    assert "A prediction, not a measurement" in page
     assert "Reshape /Reshape_2" in page and "memory" in page
 
 

@@ -1,0 +1,164 @@
+"""ONNX files with open shapes, with weights in other files, and without what is a default."""
+
+from __future__ import annotations
+
+import json
+
+import nets
+import numpy as np
+import pytest
+
+from rknn_runtime.cli import main
+from rknn_runtime.conversion.expected_layers import expected_layers
+from rknn_runtime.conversion.plan import load_of_shapes, plan_of
+from rknn_runtime.errors import InvalidModelError
+
+onnx = pytest.importorskip("onnx")
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """A classifier of images of any size."""
+    net = nets.classifier()
+    net.inputs["images"] = ["batch", 3, "height", "width"]
+    path = tmp_path / "net.onnx"
+    path.write_bytes(net.model())
+    return path
+
+
+@pytest.fixture
+def beside(tmp_path):
+    """A network whose weights are in another file."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    path = folder / "net.onnx"
+    model = onnx.load_model_from_string(nets.classifier().model())
+    onnx.save_model(
+        model, str(path), save_as_external_data=True, location="net.onnx.data", size_threshold=0
+    )
+    assert (folder / "net.onnx.data").stat().st_size > 1000
+    return path
+
+
+def plan(path, **load):
+    return plan_of(path, load, False, "auto", None, "RGB")
+
+
+@pytest.mark.parametrize(
+    ("words", "size"),
+    [
+        (["--imgsz", "96"], [96, 96]),
+        (["--imgsz", "64,96"], [64, 96]),
+        (["--shape", "images:1,3,32,48"], [32, 48]),
+    ],
+)
+def test_open_shapes_are_given(opened, capsys, words, size):
+    """To ``info`` and ``predict``, as to ``convert``."""
+    assert main(["info", str(opened), "--json", *words]) == 0
+    assert json.loads(capsys.readouterr().out)["inputs"] == {"images": [1, 3, *size]}
+    assert main(["predict", str(opened), "--for", "rk3588", "--json", *words]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["predictions"]
+    assert found["layers"]
+    image = size if words[0] == "--imgsz" else None
+    shapes = {} if image else {"images": [1, 3, *size]}
+    made = plan(opened, **load_of_shapes(opened, image, shapes))
+    assert made.size == tuple(size)
+    (given,) = onnx.load_model_from_string(made.onnx).graph.input
+    assert [each.dim_value for each in given.type.tensor_type.shape.dim] == [1, 3, *size]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give --imgsz 640 or --shape images:1,3,640,640"),
+        (["--shape", "image:1,3,8,8"], "--shape: expected images, got 'image'"),
+        (["--shape", "images:1,1,8,8"], "expected a shape as in the file"),
+        (["--shape", "images:3,8,8"], "expected a shape as in the file"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(opened, capsys, words, message):
+    """By all commands, in one line that says what to give."""
+    for command in (["predict"], ["convert", "--for", "rk3588"]):
+        assert main([command[0], str(opened), *command[1:], *words]) == 1
+        err = capsys.readouterr().err
+        assert message in err and err.count("\n") == 1
+
+
+def test_what_would_be_cut_is_said(tmp_path, capsys):
+    """With the head; a network with open shapes says how to give them, and is described too."""
+    path = tmp_path / "net.onnx"
+    path.write_bytes(nets.anchor_free().model())
+    assert main(["info", str(path), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["cut"] == list(plan(path).cut) != []
+    assert said["head"] == plan(path).head.name
+    assert said["classes"] == nets.CLASSES
+    assert main(["info", str(path)]) == 0
+    page = capsys.readouterr().out
+    assert "images [1, 3, 64, 64]" in page and said["cut"][0] in page
+
+
+def test_an_open_network_is_described(opened, capsys):
+    """Without its head, which needs the shapes."""
+    assert main(["info", str(opened)]) == 0
+    page = capsys.readouterr().out
+    assert "images [open, 3, open, open]" in page and "--imgsz 640" in page
+
+
+def test_weights_in_another_file_are_read(beside, tmp_path, monkeypatch, capsys):
+    """From any working directory."""
+    monkeypatch.chdir(tmp_path)
+    made = onnx.load_model_from_string(plan(beside).onnx)
+    wanted = onnx.load(str(beside))
+    for ours, theirs in zip(made.graph.initializer, wanted.graph.initializer):
+        values = onnx.numpy_helper.to_array(ours)
+        np.testing.assert_array_equal(values, onnx.numpy_helper.to_array(theirs))
+    assert expected_layers(beside)
+    assert main(["predict", str(beside), "--for", "rk3588"]) == 0
+    beside.with_name("net.onnx.data").unlink()
+    assert main(["info", str(beside)]) == 1
+    assert "net.onnx.data: no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("way", ["up", "absolute", "link", "short"])
+def test_weights_outside_of_the_folder_are_not_read(beside, tmp_path, way):
+    """Nor beyond the end of a file: a model must not read what is none of its own."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(100_000))
+    model = onnx.load_model(str(beside), load_external_data=False)
+    place = {"up": "../secret", "absolute": str(secret), "link": "link", "short": "short"}[way]
+    beside.with_name("link").symlink_to(secret)
+    beside.with_name("short").write_bytes(bytes(3))
+    for tensor in model.graph.initializer:
+        for each in tensor.external_data:
+            if each.key == "location":
+                each.value = place
+    beside.write_bytes(model.SerializeToString())
+    message = "is cut short" if way == "short" else "outside of"
+    with pytest.raises(InvalidModelError, match=message):
+        plan(beside)
+
+
+def test_defaults_that_the_toolkit_reads_are_written(tmp_path):
+    """LayerNormalization may leave out its epsilon and axis; given ones stay."""
+    net = nets.Net()
+    x = net.features()[1]
+    one = net.const(np.ones(8))
+    x = net.op("LayerNormalization", x, one, one)
+    net.output("out", net.op("LayerNormalization", x, one, one, axis=3, epsilon=0.5))
+    floats = onnx.TensorProto.FLOAT
+    given = [onnx.helper.make_tensor_value_info(n, floats, s) for n, s in net.inputs.items()]
+    ends = [onnx.helper.make_tensor_value_info("out", floats, [1, 16, 8, 8])]
+    graph = onnx.helper.make_graph(net.nodes, "net", given, ends, net.values)
+    opset = [onnx.helper.make_opsetid("", 17)]
+    path = tmp_path / "net.onnx"
+    path.write_bytes(
+        onnx.helper.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString()
+    )
+    nodes = onnx.load_model_from_string(plan(path).onnx).graph.node
+    found = [
+        {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+        for node in nodes
+        if node.op_type == "LayerNormalization"
+    ]
+    assert found == [{"axis": -1, "epsilon": pytest.approx(1e-5)}, {"axis": 3, "epsilon": 0.5}]
