@@ -170,7 +170,10 @@ static void describe_output(describer *self) {
     }
     uint32_t native[RKR_MODEL_MAX_DIMS];
     native_of_output(self, native);
-    view(self, RKR_VIEW_NATIVE, native, t->n_native, t->layout, reserved, reserved);
+    /* Some files of RV1106 reserve fewer bytes than the NPU writes. */
+    const uint64_t least = product(native, t->n_native) * self->item;
+    const uint64_t bytes = reserved == TIGHT || reserved > least ? reserved : least;
+    view(self, RKR_VIEW_NATIVE, native, t->n_native, t->layout, bytes, bytes);
     if (is_mini) {
         const uint64_t padded = product(self->native, t->n_native) * self->item;
         self->views[RKR_VIEW_NATIVE].w_stride = self->dims[3];

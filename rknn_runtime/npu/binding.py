@@ -9,7 +9,7 @@ import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.enums import InitFlag, TensorType
+from rknn_runtime.enums import InitFlag, Layout, TensorType
 from rknn_runtime.errors import RknnError
 from rknn_runtime.npu import query
 from rknn_runtime.npu.context import Context
@@ -178,7 +178,7 @@ def check_layouts(name: str, attr: TensorAttr) -> None:
                     (rows, columns) == (height, width) or (rows == 1 and columns >= height * width)
                 )
             )
-    elif native.is_nhwc:
+    elif native.is_nhwc or (native.layout is Layout.NCHW and attr.is_nhwc):
         fits = native.nchw_shape == attr.nchw_shape
     if not fits:
         raise RknnError(

@@ -163,6 +163,8 @@ class Intake:
         self._name, self._attr = name, attr
         self.dtype = element_dtype(name, attr.stored)
         self._is_packed, self._is_quantized = attr.is_packed, attr.affine is not None
+        #: Whether the NPU does not read it first: a layer of the CPU takes NCHW.
+        self._is_turned = attr.is_nhwc and attr.stored.layout is Layout.NCHW
         self._zero_point, self._scale = attr.affine or (0, 1.0)
         self._normalisation = normalisation(name, attr, preprocessing)
         # The toolkit normalises every input of rank 4 like an image.
@@ -211,6 +213,8 @@ class Intake:
             values = self._elements(values)
         if self._is_packed:
             self._pack(values, target)
+        elif self._is_turned:
+            np.copyto(target, values.transpose(0, 3, 1, 2))
         else:
             np.copyto(target, values)
 
