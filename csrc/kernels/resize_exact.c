@@ -183,6 +183,30 @@ RKR_VECTOR_INLINE void store_quarters(uint8_t *dst, size_t channels, rkr_lanes l
     _mm_storeu_si128((__m128i *)(dst + 4 * channels), _mm256_extracti128_si256(pixels, 1));
 }
 
+/* The left and right neighbours of eight pixels, added, each pair fetched by itself. */
+RKR_VECTOR_INLINE __m128i add_eight(const uint8_t *src, size_t step) {
+    int16_t pair[8];
+    for (size_t i = 0; i < 8; i++) {
+        memcpy(&pair[i], src + i * step, 2);
+    }
+    return _mm_maddubs_epi16(
+        _mm_setr_epi16(pair[0], pair[1], pair[2], pair[3], pair[4], pair[5], pair[6], pair[7]),
+        _mm_set1_epi8(1));
+}
+
+/* One channel at even ratios above 4. */
+RKR_VECTOR_INLINE void halve_gray_apart(const uint8_t *upper, const uint8_t *lower, size_t step,
+                                        size_t width, uint8_t *dst) {
+    size_t x = 0;
+    for (; x + 8 <= width; x += 8) {
+        const __m128i sum =
+            _mm_add_epi16(add_eight(upper + x * step, step), add_eight(lower + x * step, step));
+        const __m128i mean = _mm_srli_epi16(_mm_add_epi16(sum, _mm_set1_epi16(2)), 2);
+        _mm_storel_epi64((__m128i *)(dst + x), _mm_packus_epi16(mean, mean));
+    }
+    halve_gray_from(upper, lower, step, width, dst, x);
+}
+
 /* The even ones of 2 * RKR_LANES lanes. */
 RKR_VECTOR_INLINE rkr_lanes even_lanes(rkr_lanes low, rkr_lanes high) {
     const __m256i mask = _mm256_set1_epi32(0xffff);
@@ -376,6 +400,10 @@ RKR_VECTOR static void row_vector(const uint8_t *upper, const uint8_t *lower,
             halve_gray(upper, lower, 2, at->width, dst);
         } else if (at->ratio == 4) {
             halve_gray(upper, lower, 4, at->width, dst);
+#if RKR_HAVE_AVX2
+        } else if (at->ratio % 2 == 0) {
+            halve_gray_apart(upper, lower, at->ratio, at->width, dst);
+#endif
         } else {
             gray_row(upper, lower, at, dst);
         }
