@@ -113,3 +113,30 @@ def test_other_names_are_refused() -> None:
         rknn_runtime.Modle  # noqa: B018
     with pytest.raises(ImportError, match="Modle"):
         from rknn_runtime import Modle  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        ("KeyboardInterrupt", 130, "rknn-runtime: stopped"),
+        ("MemoryError", 1, "rknn-runtime: out of memory"),
+        ("ImportError('failed to map segment')", 1, "rknn-runtime: failed to map segment"),
+    ],
+)
+def test_what_ends_the_imports_is_one_line(error, status, line):
+    """Ctrl-C and a limit of memory meet the program there as well."""
+    code = f"""
+import builtins, runpy, sys
+real = builtins.__import__
+def importing(name, *rest, **options):
+    if name.startswith("rknn_runtime.cli"):
+        raise {error}
+    return real(name, *rest, **options)
+builtins.__import__ = importing
+sys.argv = ["rknn-runtime", "info", "x"]
+runpy.run_module("rknn_runtime", run_name="__main__")
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (ran.returncode, ran.stderr) == (status, line + "\n")

@@ -177,7 +177,9 @@ def run(arguments: Namespace) -> int:
         sources = expanded(arguments.sources)
         _check_places(arguments, sources)
         model, task = task_of(arguments)
-        with Pool(model, task, library=arguments.library, contexts=arguments.contexts) as pool:
+        with naming(arguments.model):
+            pool = Pool(model, task, library=arguments.library, contexts=arguments.contexts)
+        with pool:
             return _run(arguments, pool, sources)
 
 
@@ -220,6 +222,8 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
         what = "--save" if arguments.save else f"--format {arguments.format}"
         raise ValueError(f"{what}: expected a model that detects, got a classifier")
     failed = done = 0
+    #: Frames and objects of each video.
+    videos: dict[str, tuple[int, int]] = {}
     progress = _Progress(shows_progress(arguments), bool(arguments.output))
     with ExitStack() as stack:
         report = _report(arguments, labels, stack)
@@ -239,6 +243,9 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
                     report.fail(item, result)
                 else:
                     report.add(item, result)
+                    if item.frame is not None:
+                        frames, objects = videos.get(item.source, (0, 0))
+                        videos[item.source] = frames + 1, objects + len(result)
                     if gallery is not None:
                         gallery.add(item, result)
                 report.flush()
@@ -251,6 +258,10 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
             print(f"rknn-runtime: stopped after {done} images", file=sys.stderr)
             return 130
         progress.end()
+    for source, (frames, objects) in videos.items() if not arguments.quiet else ():
+        place = f", drawn in {arguments.save}" if arguments.save else ""
+        said = printable(f"{source}: {frames} frames, {objects} objects{place}")
+        print(f"rknn-runtime: {said}", file=sys.stderr)
     return int(failed > 0)
 
 

@@ -132,7 +132,9 @@ class Csv(Report):
             self._has_header = True
             writer.writerow(["source", "frame", *rows[0]])
         frame = "" if item.frame is None else item.frame
-        writer.writerows([item.source, frame, *row] for row in rows[1:])
+        # A spreadsheet shows no escape sequences, and a terminal obeys them.
+        cells = ([item.source, frame, *row] for row in rows[1:])
+        writer.writerows([printable(str(cell)) for cell in row] for row in cells)
 
 
 class Coco(Report):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os.path
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rknn_runtime._files import printable
 from rknn_runtime.errors import RknnError
 from rknn_runtime.streams.address import is_image, path_of, shown
 from rknn_runtime.streams.pool import Pool
@@ -16,6 +18,10 @@ from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
 
 #: A camera or stream that broke off may come back for this long.
 RECONNECT_S = 60.0
+#: Pictures and videos that a folder is not searched for.
+_OTHER_PICTURES = {
+    ".avi", ".avif", ".gif", ".heic", ".heif", ".jp2", ".jxl", ".mkv", ".mov", ".mp4",
+}  # fmt: skip
 #: After this many failures in a row, a live source is given up.
 MOST_FAILURES = 100
 
@@ -75,6 +81,7 @@ def expanded(sources: list[str]) -> list[str]:
             images = files_with(IMAGE_SUFFIXES, path)
             if not images:
                 raise ValueError(f"{source}: expected images in the folder, got none")
+            _tell_of_rest(path, len(images))
             names += map(str, images)
         elif os.path.lexists(source):
             names.append(source)
@@ -86,6 +93,18 @@ def expanded(sources: list[str]) -> list[str]:
                 raise FileNotFoundError(f"{source}: no such file, folder, camera or stream")
             names += expanded(found)
     return names
+
+
+def _tell_of_rest(folder: Path, images: int) -> None:
+    """Log what of a folder is not read and looks as if it should be."""
+    paths = list(folder.iterdir())
+    folders = sum(path.is_dir() for path in paths)
+    endings = sorted({path.suffix.lower() for path in paths} & _OTHER_PICTURES)
+    rest = [f"{folders} folders in it ('{folder}/**/*' reads them)"] * (folders > 0)
+    rest += [f"files ending in {', '.join(endings)}"] * bool(endings)
+    if rest:
+        log = logging.getLogger("rknn_runtime").warning
+        log("%s: %d images; not read: %s", printable(str(folder)), images, " and ".join(rest))
 
 
 def results_of(

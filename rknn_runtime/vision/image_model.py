@@ -14,7 +14,7 @@ from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.npu.context import Closing
 from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.npu.model import Model
-from rknn_runtime.vision.images import as_pixels
+from rknn_runtime.vision.images import COLORS, as_pixels
 from rknn_runtime.vision.labels import read_labels
 from rknn_runtime.vision.letterbox import ImageWriter, LetterboxTransform
 
@@ -275,6 +275,7 @@ class ImageModel(Closing):
             if not isinstance(image, np.ndarray):
                 if isinstance(image, TensorMemory):
                     return self._run_memory(image)
+                _check_color(color)
                 image, color = as_pixels(image, color)
             elif image.ndim == 2 and self.input_color != "GRAY":
                 _check_grey(image, self.input_size)
@@ -292,9 +293,15 @@ class ImageModel(Closing):
                 native = decoder.settled()
                 if frame.run_frame(letterbox, _from_buffer(image), native, placement):
                     return decoder.results(transform)
+            _check_color(color)
             image, color = as_pixels(image, color)
             array = frame.inputs[0].private()
             return self._run_written(self._writer.write_any(image, color, array))
+
+
+def _check_color(color: str) -> None:
+    if color not in COLORS:
+        raise ValueError(f"color: expected one of {', '.join((*COLORS, *FORMATS))}, got {color!r}")
 
 
 def _forms(model: Model) -> list[tuple[Any, ...]]:

@@ -87,6 +87,36 @@ def test_csv(model, photos, capsys):
     ]
 
 
+def test_csv_obeys_no_escape_sequence(tmp_path, photos, capsys):
+    """Of labels and names: a terminal would."""
+    model, name = tmp_path / "model.rknn", "a\x1b[31m\nb.png"
+    model.write_bytes(one_object(json.dumps({"labels": ["disc", "\x1b]0;star\x07"]})))
+    (photos / "1.png").rename(photos / name)
+    out = detect(capsys, model, photos / name, "--format", "csv")
+    assert "\x1b" not in out and out.count("\n") == 2
+    assert "a\\x1b[31m\\nb.png" in out and "\\x1b]0;star\\x07" in out
+
+
+def test_what_a_folder_has_besides_is_told(model, photos, capsys):
+    """Folders in it, and pictures of other formats; not files that are no pictures."""
+    detect(capsys, model, photos)
+    assert detect.complaints == ""
+    (photos / "more").mkdir()
+    (photos / "c.GIF").write_bytes(b"GIF89a")
+    detect(capsys, model, photos)
+    said = f"{photos}: 2 images; not read: 1 folders in it ('{photos}/**/*' reads them)"
+    assert detect.complaints == f"rknn-runtime: {said} and files ending in .gif\n"
+
+
+@pytest.mark.parametrize("content", [b"RKNN" + bytes(60), b"nothing", b""])
+def test_a_damaged_model_is_named(tmp_path, photos, capsys, content):
+    """Among many files of a script, one must know which."""
+    model = tmp_path / "best.rknn"
+    model.write_bytes(content)
+    detect(capsys, model, photos, status=1)
+    assert detect.complaints.startswith(f"rknn-runtime: {model}: ")
+
+
 def test_coco(model, photos, tmp_path, capsys):
     """A JSON array; numbers as ids where the names are such, and COCO's classes on request."""
     path = tmp_path / "results.json"
@@ -134,6 +164,7 @@ def test_a_video(model, tmp_path, capsys):
     out = detect(capsys, model, path, "--json", "--save", folder, "--frames", "4")
     rows = [json.loads(line) for line in out.splitlines()]
     assert [(row["frame"], row["time_s"]) for row in rows] == [(i, i / 10) for i in range(4)]
+    assert detect.complaints.endswith(f"video.avi: 4 frames, 4 objects, drawn in {folder}\n")
     capture = cv2.VideoCapture(str(folder / "video.mp4"))
     assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 4
     assert capture.get(cv2.CAP_PROP_FPS) == 10

@@ -161,3 +161,11 @@ def test_objects_have_the_names_of_the_file(model):
     """Those of the file, or the given ones; of views and of a pool's results, too."""
     assert "circle" in Detector(model)(SCENES[0]).names
     assert "disc" in Detector(model, ["disc", *"abcde"])(SCENES[0])[:3].names
+
+
+def test_a_color_that_is_none_lists_those_that_are(model):
+    """Those of cameras too, whose names are in capitals."""
+    wanted = r"color: expected one of RGB, BGR, NV12, .*, got 'nv12'"
+    for image in (SCENES[0], np.zeros((96, 64, 3), np.uint8)):
+        with pytest.raises(ValueError, match=wanted):
+            Detector(model)(image, color="nv12")
