@@ -46,10 +46,26 @@ static bool find_source(const emu_task *task, uint32_t *address, uint32_t *plane
     }
 }
 
+/* An inner tensor may take the memory of an input that is not needed any more. */
+static bool is_inner(const rkr_emu *emu, const emu_node *node, uint32_t address) {
+    bool found = false;
+    for (uint32_t i = 0; i < node->public.n_inputs; i++) {
+        const emu_tensor *tensor = &emu->model->tensors[node->public.inputs[i]];
+        bool is_input = !tensor->has_memory || tensor->is_constant;
+        for (uint32_t k = 0; k < emu->model->n_inputs; k++) {
+            is_input = is_input || emu->model->inputs[k] == node->public.inputs[i];
+        }
+        found = found || (!is_input && address >= tensor->address &&
+                          address - tensor->address < tensor->bytes);
+    }
+    return found;
+}
+
 /* Inputs are the only tensors whose planes are not rounded up to 4 pixels. */
-static bool misreads_input(const rkr_emu *emu, const emu_task *task) {
+static bool misreads_input(const rkr_emu *emu, const emu_node *node, const emu_task *task) {
     uint32_t address = 0, plane = 0;
-    if (emu->soc->pads_inputs || !find_source(task, &address, &plane)) {
+    if (emu->soc->pads_inputs || !find_source(task, &address, &plane) ||
+        is_inner(emu, node, address)) {
         return false;
     }
     for (uint32_t i = 0; i < emu->model->n_inputs; i++) {
@@ -106,7 +122,7 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     const rkr_emu_tensor *in = &emu->model->tensors[public->inputs[0]].public;
     const rkr_emu_tensor *out = &emu->model->tensors[public->outputs[0]].public;
     for (uint32_t i = 0; i < node->n_tasks; i++) {
-        if (misreads_input(emu, &emu->tasks[node->first_task + i])) {
+        if (misreads_input(emu, node, &emu->tasks[node->first_task + i])) {
             return input_pitch;
         }
     }

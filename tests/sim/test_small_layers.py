@@ -50,15 +50,16 @@ def differences(path: Path) -> tuple[Emulator, float]:
             stored = real = values.astype(np.float16)
         emulator.set_input(index, stored.astype(tensor.dtype))
         feed[given.name] = real.astype(np.float32).reshape(given.shape)
-    (expected,) = session.run(None, feed)
     emulator.run()
-    (output,) = emulator.outputs
-    step = output.scale or np.abs(expected).max() / 1000
-    if output.scale:
-        low, high = (np.array([-128, 127]) - output.zero_point) * output.scale
-        expected = np.clip(expected, low, high)
-    found = emulator.read_float(output).reshape(expected.shape)
-    return emulator, float(np.abs(found - expected).max() / step)
+    worst = 0.0
+    for output, expected in zip(emulator.outputs, session.run(None, feed)):
+        step = output.scale or np.abs(expected).max() / 1000
+        if output.scale:
+            low, high = (np.array([-128, 127]) - output.zero_point) * output.scale
+            expected = np.clip(expected, low, high)
+        found = emulator.read_float(output).reshape(expected.shape)
+        worst = max(worst, float(np.abs(found - expected).max() / step))
+    return emulator, worst
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -71,4 +72,4 @@ def test_equals_the_network_or_says_why_not(path: Path) -> None:
         assert any(WRONG[path.stem] in reason for reason in doubts)
     else:
         assert steps < 3
-        assert not any("reads" in reason or "write" in reason for reason in doubts)
+        assert all(reason.startswith("no network has proven") for reason in doubts)
