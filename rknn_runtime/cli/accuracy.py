@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 #: Options that not all forms of the command have.
 _OF_TOOLKIT = (
-    "for", "calibrate", "judge", "keep-graph", "color", "quantized-algorithm", "device", "toolkit",
+    "for", "calibrate", "judge", "keep-graph", "quantized-algorithm", "device", "toolkit",
     "environment",
 )  # fmt: skip
-_OF_BOTH = ("limit", "mean", "std")
+_OF_BOTH = ("limit", "mean", "std", "color")
 _OF_DETECTIONS = ("names", "head")
-_OF_SIDES = ("images", "detect", "labels", *_OF_DETECTIONS)
+_OF_SIDES = ("images", "detect", "labels", "html", *_OF_DETECTIONS)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -63,7 +63,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--judge", metavar="FILE", help="the image to judge with; default: the first of IMAGES"
     )
     add_switch(layers, "--keep-graph", "do not cut off the head")
-    layers.add_argument("--color", choices=("RGB", "BGR"), help="of the input; default: RGB")
+    layers.add_argument(
+        "--color", choices=("RGB", "BGR"), help="of the input; default: the file's, or RGB"
+    )
     layers.add_argument(
         "--quantized-algorithm", metavar="NAME", help="as in the toolkit's config; default: normal"
     )
@@ -90,22 +92,27 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--std", type=numbers, metavar="A,B,C", help="divisor of the channels, for .onnx files"
     )
+    parser.add_argument("--html", metavar="FILE", help="of two sides: also write a page")
     add_switch(parser, "--json", "print JSON")
     add_switch(parser, "--quiet", "show no progress")
 
 
 def run(arguments: Namespace) -> None:
     """Compare, and print the report."""
+    from rknn_runtime.conversion.accuracy import AccuracyReport
+
     report: AccuracyReport | Analysis
     check_readable(
         arguments.reference, arguments.other, arguments.judge, labels_file(arguments.names)
     )
     for folder in (arguments.images, arguments.labels, arguments.calibrate):
         check_folder(folder)
-    check_writable(arguments.plot)
+    check_writable(arguments.plot, arguments.html)
     with refusals():
         report = _analysed(arguments) if arguments.other is None else _compared(arguments)
     print(report.to_json(indent=2) if arguments.json else report)
+    if arguments.html and isinstance(report, AccuracyReport):
+        write_text(arguments.html, report.to_html())
 
 
 def _analysed(arguments: Namespace) -> Analysis:
@@ -188,6 +195,7 @@ def _compared(arguments: Namespace) -> AccuracyReport:
         truth=truth,
         mean_values=arguments.mean and [arguments.mean],
         std_values=arguments.std and [arguments.std],
+        color=arguments.color,
         progress=_progress if shows_progress(arguments) else None,
         **options,
     )

@@ -10,9 +10,10 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, Union
 
 import numpy as np
@@ -32,9 +33,29 @@ from rknn_runtime.conversion.average_precision import (
     overlaps,
     pairs,
 )
-from rknn_runtime.conversion.sides import Comparable, Decoding, OnnxSide, Side, open_side
+from rknn_runtime.conversion.html import page
+from rknn_runtime.conversion.readings import confirmed, shrink
+from rknn_runtime.conversion.sides import (
+    Comparable,
+    Decoding,
+    OnnxSide,
+    RecordedSide,
+    Side,
+    open_side,
+)
+from rknn_runtime.conversion.verdict import (
+    Example,
+    Verdict,
+    accuracy_parts,
+    example_of,
+    verdict_on,
+    verdict_part,
+)
+from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.images import as_pixels
+from rknn_runtime.vision.plausibility import Judge, Symptom
 
 __all__ = [
     "AccuracyReport", "Analysis", "AnalysisRow", "AveragePrecision", "DetectionRow", "LayerError",
@@ -43,6 +64,8 @@ __all__ = [
 
 #: The forms of a frame: the path of an image, one input, or all inputs.
 GivenFrame = Union[str, "os.PathLike[str]", Array, Sequence[Array]]
+#: Images with pictures.
+_EXAMPLES = 4
 Progress = Callable[[int, Union[int, None]], object]
 
 
@@ -122,6 +145,20 @@ class AccuracyReport:
     detections: DetectionRow | None = None
     #: The precision of the reference and of the other, if the ground truth was given.
     average_precision: tuple[AveragePrecision, AveragePrecision] | None = None
+    #: What is implausible in the detections of the reference, and of the other.
+    symptoms: tuple[tuple[Symptom, ...], tuple[Symptom, ...]] = ((), ())
+    #: The first images with the objects of both.
+    examples: tuple[Example, ...] = field(default=(), repr=False)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What to do with the model."""
+        return verdict_on(self)
+
+    def to_html(self) -> str:
+        """Return the report as a page that loads nothing from elsewhere, the verdict first."""
+        title = f"{self.reference} beside {self.other}"
+        return page(title, [verdict_part(self.verdict), *accuracy_parts(self)])
 
     def worst(self, count: int = 5) -> tuple[OutputRow, ...]:
         """Return the outputs with the smallest cosines, smallest first."""
@@ -129,7 +166,8 @@ class AccuracyReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; None replaces NaN and infinity."""
-        said = asdict(self)
+        said = {"verdict": self.verdict._asdict(), **asdict(replace(self, examples=()))}
+        del said["examples"]
         if self.detections is not None:
             for name in ("mean_iou", "mean_confidence_difference", "max_confidence_difference"):
                 said["detections"][name] = getattr(self.detections, name)
@@ -142,7 +180,7 @@ class AccuracyReport:
 
     def __str__(self) -> str:
         frames = "1 frame" if self.frames == 1 else f"{self.frames} frames"
-        lines = [f"{self.reference} beside {self.other}, {frames}"]
+        lines = [str(self.verdict), f"{self.reference} beside {self.other}, {frames}"]
         if self.outputs:
             lines.append("   cosine     worst  max error mean error  SNR dB  output")
         for row in self.worst(len(self.outputs)):
@@ -161,7 +199,7 @@ class AccuracyReport:
 def _words(row: DetectionRow) -> list[str]:
     lines = [
         f"detections: {row.count} and {row.other_count}, {len(row.matches)} in both, "
-        f"{len(row.missed)} missed, {len(row.extra)} extra"
+        f"{len(row.missed)} missed, {len(row.extra)} invented"
     ]
     if row.matches:
         lines.append(
@@ -196,6 +234,7 @@ def compare(
     match_iou: float = 0.5,
     mean_values: Sequence[Sequence[float]] | None = None,
     std_values: Sequence[Sequence[float]] | None = None,
+    color: str | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> AccuracyReport:
@@ -224,6 +263,8 @@ def compare(
             ``config``. None: the values of the other side's model, else 0.
         std_values: For ONNX files: the divisor of each channel per input. None: the values of the
             other side's model, else 1.
+        color: The colours that the sides take, ``"RGB"`` or ``"BGR"``, and that frames of arrays
+            have; None: those that a side's file says, else RGB.
         progress: Called with the number of frames done, and of all (None if not known).
         **options: With `detect`: ``head``, ``labels`` (names, or a file of them), and the options
             of the decoder, as for `Detector`.
@@ -256,6 +297,7 @@ def compare(
         if given is None:
             _share_preprocessing(sides)
         run = _Run(sides, detect or truth is not None, options, threshold)
+        run.color = color or _color_of(sides)
         return run.over(frames, truth, progress)
 
 
@@ -294,8 +336,21 @@ def _share_preprocessing(sides: Sequence[Side]) -> None:
             side.preprocessing = other.preprocessing
 
 
+def _color_of(sides: Sequence[Side]) -> str:
+    """Return the colours that the first side with a file of its own takes."""
+    for side in sides:
+        if side.custom_string is not None:
+            given = side.preprocessing
+            is_swapped = given and given[0] is not None and given[0].rgb2bgr
+            color: str = facts_of(side.custom_string).get("color", "BGR" if is_swapped else "RGB")
+            return color
+    return "RGB"
+
+
 class _Run:
     """One comparison."""
+
+    color = "RGB"
 
     def __init__(
         self, sides: list[Side], detect: bool, options: dict[str, Any], match_iou: float
@@ -308,6 +363,8 @@ class _Run:
         self._matches: list[Match] = []
         self._only: tuple[list[Any], list[Any]] = ([], [])
         self._found: tuple[list[Detections], list[Detections]] = ([], [])
+        self._judges = Judge(), Judge()
+        self._examples: list[Example] = []
 
     def over(
         self,
@@ -336,10 +393,12 @@ class _Run:
             tuple(each.row() for each in self._sums or ()),
             self._detections() if self._decoding is not None else None,
             precision,
+            (self._judges[0].symptoms(), self._judges[1].symptoms()),
+            tuple(self._examples),
         )
 
     def _take(self, index: int, frame: GivenFrame) -> None:
-        inputs, transform = _inputs(frame, self._sides)
+        inputs, transform = _inputs(frame, self._sides, self.color)
         results = [side.run(index, inputs) for side in self._sides]
         if self._sums is None:
             self._order = _pairing(self._sides, results, must=self._decoding is None)
@@ -355,9 +414,40 @@ class _Run:
         ours, theirs = self._decoding.decode(results, inputs, transform)
         self._found[0].append(ours)
         self._found[1].append(theirs)
-        self._match(index, ours, theirs)
+        alone = self._match(index, ours, theirs)
+        size = inputs[0].shape[-3:-1] if transform is None else transform.image_size
+        for judge, found in zip(self._judges, (ours, theirs)):
+            judge.add(found, size)
+        if index < _EXAMPLES:
+            self._confirm(index, inputs, results[0])
+        if index < _EXAMPLES:
+            with suppress(ImportError):  # Pillow
+                name = Path(frame).name if isinstance(frame, (str, os.PathLike)) else f"{index}"
+                pixels = _shown(frame, inputs, self.color)
+                self._examples.append(example_of(name, pixels, (ours, theirs), alone))
 
-    def _match(self, index: int, ours: Detections, theirs: Detections) -> None:
+    def _confirm(self, index: int, inputs: tuple[Array, ...], results: list[Array]) -> None:
+        """Note which part of the reference's objects is in the mirrored and shrunk image, too."""
+        side, decoding = self._sides[0], self._decoding
+        pixels = inputs[0].reshape(inputs[0].shape[-3:])
+        if decoding is None or isinstance(side, RecordedSide) or pixels.dtype != np.uint8:
+            return
+        size = pixels.shape[:2]
+        plain, mirrored, shrunk = (
+            decoding.decode_first(each, size)
+            for each in (
+                results,
+                *(
+                    side.run(index, (np.ascontiguousarray(view[None]),))
+                    for view in (pixels[:, ::-1], shrink(pixels))
+                ),
+            )
+        )
+        whole = float(plain.confidence.sum())
+        self._judges[0].confirm(whole, confirmed(plain, mirrored, shrunk, size))
+
+    def _match(self, index: int, ours: Detections, theirs: Detections) -> tuple[set[int], set[int]]:
+        """Pair the objects of both sides; return the numbers of those without a pair."""
         iou = overlaps(ours.xyxy, theirs.xyxy)
         same = ours.class_id[:, None] == theirs.class_id
         found = pairs(iou, same, self._match_iou)
@@ -371,15 +461,13 @@ class _Run:
                     float(theirs.confidence[j]),
                 )
             )
-        for side, only, taken in (
-            (ours, self._only[0], {i for i, _ in found}),
-            (theirs, self._only[1], {j for _, j in found}),
-        ):
-            only += [
-                (index, one.class_id, one.confidence)
-                for number, one in enumerate(side)
-                if number not in taken
-            ]
+        alone = (
+            set(range(len(ours))) - {i for i, _ in found},
+            set(range(len(theirs))) - {j for _, j in found},
+        )
+        for side, only, numbers in zip((ours, theirs), self._only, alone):
+            only += [(index, side[i].class_id, side[i].confidence) for i in sorted(numbers)]
+        return alone
 
     def _detections(self) -> DetectionRow:
         return DetectionRow(
@@ -391,7 +479,19 @@ class _Run:
         )
 
 
-def _inputs(frame: GivenFrame, sides: Sequence[Side]) -> tuple[tuple[Array, ...], Any]:
+def _shown(frame: GivenFrame, inputs: tuple[Array, ...], color: str) -> Array:
+    """Return a frame as ``(H, W, C) uint8``, RGB."""
+    if isinstance(frame, (str, os.PathLike)):
+        return as_pixels(frame)[0]
+    if isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.dtype == np.uint8:
+        return frame
+    pixels = inputs[0].reshape(inputs[0].shape[-3:])
+    if pixels.dtype != np.uint8:
+        pixels = np.clip(pixels, 0, 255).astype(np.uint8)
+    return pixels[..., ::-1] if color == "BGR" and pixels.shape[2] == 3 else pixels
+
+
+def _inputs(frame: GivenFrame, sides: Sequence[Side], color: str) -> tuple[tuple[Array, ...], Any]:
     """Return the arrays of a frame, and the transform if it was letterboxed."""
     is_image = isinstance(frame, (str, os.PathLike))
     if not is_image and not isinstance(frame, np.ndarray):
@@ -411,7 +511,7 @@ def _inputs(frame: GivenFrame, sides: Sequence[Side]) -> tuple[tuple[Array, ...]
     # Imported only here: arrays that fit do not need it.
     from rknn_runtime.vision.letterbox import letterbox
 
-    pixels, transform = letterbox(frame, size)
+    pixels, transform = letterbox(frame, size, out_color=color)
     return (pixels[None],), transform
 
 

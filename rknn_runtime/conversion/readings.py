@@ -222,10 +222,26 @@ def try_readings(
         trials.explore(given, stretch)
         found = _verdict(subject, trials, given, complaint)
         order = sorted(trials.tried.values(), key=lambda each: -each.quality)
-        return replace(
+        is_cut = subject.is_cut and (not order or order[0].quality < _PLAUSIBLE)
+        found = replace(
             found, tried=tuple(order), photos=tuple(pictures), size=subject.size,
             labels=subject.labels,
         )  # fmt: skip
+    if not is_cut:
+        return found
+    whole = try_readings(
+        model, photos, labels=labels, color=color, mean=mean, std=std, stretch=stretch,
+        keep_graph=True, progress=progress,
+    )  # fmt: skip
+    if not whole.tried or whole.tried[0].quality < _PLAUSIBLE:
+        return found
+    text = f"wrong: the head that convert finds, {_head_of(found)}; uncut, {whole.tried[0].way}"
+    cure = f"rknn-runtime convert {model} --for SOC --keep-graph"
+    return replace(whole, causes=("head", *whole.causes), is_sure=True, text=text, cure=cure)
+
+
+def _head_of(found: Readings) -> str:
+    return found.tried[0].way.head if found.tried else "none"
 
 
 def _placed(
@@ -263,6 +279,7 @@ class _Subject:
         keep_graph: bool,
     ) -> None:
         self.path, self.labels, self.soc = path, labels, ""
+        self.is_cut = False
         self.side: Side
         if path.suffix.lower() == ".onnx":
             plan = plan_of(path, {}, keep_graph, "auto", None, color or "RGB")
@@ -278,6 +295,7 @@ class _Subject:
                 logits = {"logits": True} if plan.head.logits else {}
                 self.facts = {"head": plan.head.name, "options": {**plan.head.options, **logits}}
             self.labels = labels or plan.labels
+            self.is_cut = bool(plan.cut)
             self.normalization = normalization
         else:
             model = stack.enter_context(Model(path, library="sim"))
@@ -393,7 +411,7 @@ class _Trials:
             found.append(plain)
             judge.add(plain, self._subject.size)
             if not any(signs(plain, self._subject.size, 300)):
-                quality += _confirmed(plain, mirrored, shrunk, self._subject.size)
+                quality += confirmed(plain, mirrored, shrunk, self._subject.size)
         self.tried[way] = Tried(way, quality / len(views), judge.symptoms(), tuple(found))
         return self.tried[way]
 
@@ -411,7 +429,7 @@ class _Trials:
             pixels, _ = letterbox(photo, size, out_color=way.color, stretch=way.is_stretched)
             outputs = [
                 self._subject.run(np.ascontiguousarray(view), way.normalization)
-                for view in (pixels, pixels[:, ::-1], _shrink(pixels))
+                for view in (pixels, pixels[:, ::-1], shrink(pixels))
             ]
             if any(each is None for each in outputs):
                 return None
@@ -460,7 +478,8 @@ def _decoded(decoder: Decoder, outputs: list[Array]) -> Detections:
     return decoder(raw)
 
 
-def _shrink(pixels: Array) -> Array:
+def shrink(pixels: Array) -> Array:
+    """Return an image made smaller in a frame of its size."""
     height, width = pixels.shape[:2]
     size = round(height * _SHRUNK), round(width * _SHRUNK)
     top, left = (height - size[0]) // 2, (width - size[1]) // 2
@@ -471,7 +490,7 @@ def _shrink(pixels: Array) -> Array:
     return canvas
 
 
-def _confirmed(
+def confirmed(
     plain: Detections, mirrored: Detections, shrunk: Detections, size: tuple[int, int]
 ) -> float:
     """Return the sum of confidences that other views confirm, less where they contradict."""

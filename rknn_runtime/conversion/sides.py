@@ -215,6 +215,7 @@ class Decoding:
 
             labels = read_labels(labels)
         labels = facts.get("labels") if labels is None else labels
+        self._labels = labels
         self._classes = None if labels is None else len(labels)
         self._decoders: list[Decoder] = []
 
@@ -225,16 +226,32 @@ class Decoding:
         size = _size(inputs)
         if not self._decoders:
             self._decoders = self._made(results, size)
+            for decoder in self._decoders:
+                decoder.labels = self._labels
+        first, second = (
+            self._decoded(decoder, arrays, size, transform)
+            for decoder, arrays in zip(self._decoders, results)
+        )
+        return first, second
+
+    def decode_first(self, results: list[Array], size: tuple[int, int]) -> Detections:
+        """Decode a frame of the first side in pixels of its input, after `decode`."""
+        return self._decoded(self._decoders[0], results, size, None)
+
+    def _decoded(
+        self,
+        decoder: Decoder,
+        arrays: list[Array],
+        size: tuple[int, int],
+        transform: LetterboxTransform | None,
+    ) -> Detections:
         if transform is None:  # the image fills the input
             transform = LetterboxTransform(size, size, size, (0, 0))
-        found = []
-        for decoder, arrays in zip(self._decoders, results):
-            raw = [
-                np.ascontiguousarray(arrays[attr.index], np.float32).reshape(attr.shape)
-                for attr in decoder.outputs
-            ]
-            found.append(decoder(raw, transform))
-        return found[0], found[1]
+        raw = [
+            np.ascontiguousarray(arrays[attr.index], np.float32).reshape(attr.shape)
+            for attr in decoder.outputs
+        ]
+        return decoder(raw, transform)
 
     def _made(self, results: list[list[Array]], size: tuple[int, int]) -> list[Decoder]:
         """Make the decoders from the first outputs."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.detections import Detections
 
 #: The cure of all that is seen in objects.
-_ASK = "find the cause with: rknn-runtime doctor MODEL PHOTO"
+ASK = "find the cause with: rknn-runtime doctor MODEL PHOTO"
 #: What each sign says of an image.
 _TEXTS = {
     "too-many": "as many objects are found as are kept at most, in a single image",
@@ -25,12 +25,15 @@ _TEXTS = {
     "equal-scores": "all confidences are equal",
     "corner": "all boxes lie in one corner of the image",
     "nothing": "nothing is found in any image",
+    "unconfirmed": "the mirrored and the shrunk images do not show the same objects",
 }
 #: Fewer objects than these prove nothing.
 _FEW, _MANY = 3, 20
 #: Objects below this confidence are only there if somebody asked for them.
 _USUAL = 0.25
 _FULL = 0.999
+#: The part of confidences that changed views confirm at least.
+_CONFIRMED = 0.05
 #: The part of an image's sides that is a corner.
 _CORNER = 0.05
 
@@ -41,7 +44,7 @@ class Symptom:
 
     #: ``"shared-scale"``, ``"low-scores"``, ``"missing-sigmoid"``, ``"double-sigmoid"`` or
     #: ``"saturation"``, from the file; ``"too-many"``, ``"no-area"``, ``"saturated"``,
-    #: ``"equal-scores"``, ``"corner"`` or ``"nothing"``, from photos.
+    #: ``"equal-scores"``, ``"corner"``, ``"nothing"`` or ``"unconfirmed"``, from photos.
     kind: str
     #: The names of the tensors.
     tensors: tuple[str, ...]
@@ -130,6 +133,7 @@ class Judge:
         self._most = most
         self._signs: Counter[str] = Counter()
         self.images = self.objects = 0
+        self._whole = self._confirmed = 0.0
 
     def add(self, found: Detections, size: tuple[int, int] | None = None) -> None:
         """Look at the objects of one image; see `signs`."""
@@ -137,9 +141,15 @@ class Judge:
         self.objects += len(found)
         self._signs.update(signs(found, size, self._most))
 
+    def confirm(self, whole: float, confirmed: float) -> None:
+        """Note a sum of confidences, and the part of it that changed views of an image confirm."""
+        self._whole, self._confirmed = self._whole + whole, self._confirmed + confirmed
+
     def symptoms(self) -> tuple[Symptom, ...]:
         """Return what at least half of the images show, or that none shows anything."""
         kinds = [kind for kind, count in self._signs.items() if 2 * count >= self.images]
         if self.images and not self.objects:
             kinds.append("nothing")
-        return tuple(Symptom(kind, (), _TEXTS[kind], _ASK) for kind in kinds)
+        if self._whole >= _FEW and self._confirmed < _CONFIRMED * self._whole:
+            kinds.append("unconfirmed")
+        return tuple(Symptom(kind, (), _TEXTS[kind], ASK) for kind in kinds)

@@ -64,8 +64,10 @@ def test_equal_and_empty_outputs() -> None:
     said = json.loads(report.to_json())
     assert said["outputs"][0]["snr_db"] is None
     assert said["detections"] is None
-    assert str(report).splitlines()[0] == "a (recorded) beside b (recorded), 1 frame"
-    assert str(report).splitlines()[2].endswith("output 2")
+    verdict, title, _, worst, *_ = str(report).splitlines()
+    assert verdict.startswith("do not use: the smallest cosine is")
+    assert title == "a (recorded) beside b (recorded), 1 frame"
+    assert worst.endswith("output 2")
 
 
 @pytest.mark.parametrize(("value", "snr"), [(math.nan, math.nan), (3e38, -math.inf)])
@@ -269,7 +271,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([*command, "--labels", str(labels)]) == 0
     printed = capsys.readouterr().out
     assert "shapes.onnx (float) beside shapes_rk3588.rknn (simulated), 1 frame" in printed
-    assert printed.count("mAP ") == 2
+    assert printed.count("\nmAP ") == 2
+    assert printed.startswith("do not use: the reference reaches an mAP of 0.000 only")
     assert main([*command, "--json", "--detect", "--quiet"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["frames"] == 1
@@ -300,3 +303,36 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "scene.txt").write_text("1 2\n")
     assert main([*command, str(SCENES), "--limit", "1", "--labels", str(tmp_path)]) == 1
     assert "scene.txt: line 1: expected a class and the numbers" in capsys.readouterr().err
+
+
+def test_the_verdict_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keep what agrees; the page has it, the pictures of both sides, and titled axes."""
+    pytest.importorskip("PIL")
+    page = tmp_path / "page.html"
+    command = ["accuracy", str(ONNX), str(RKNN), "--images", str(SCENES), "--detect"]
+    assert main([*command, "--html", str(page)]) == 0
+    assert capsys.readouterr().out.startswith("keep: ")
+    text = page.read_text("utf-8")
+    assert text.index("<b>keep</b>") < text.index("<figure>") < text.index("Outputs")
+    assert text.count("<figure>") == 4
+    assert "confidence of the judged side" in text
+
+
+def test_implausible_objects_are_the_verdict() -> None:
+    """A network read in the wrong unit agrees with itself, which proves nothing."""
+    report = compare(ONNX, RKNN, [SCENE], detect=True, normalized=False)
+    assert report.verdict.word == "do not use"
+    assert "no area" in report.verdict.reason
+    assert "rknn-runtime doctor" in report.verdict.next
+    assert report.to_dict()["verdict"]["word"] == "do not use"
+
+
+def test_objects_of_one_side_are_marked() -> None:
+    """The pictures of a side that misses all objects differ from those of one that does not."""
+    empty = [np.zeros((1, 10, 1, 2100), np.float32)]
+    report = compare([empty], RKNN, [SCENE], detect=True)
+    assert report.verdict.word == "do not use"
+    assert len(report.detections.extra) >= 5
+    (example,) = report.examples
+    assert example.name == "scene.png"
+    assert (example.reference != example.other).any()

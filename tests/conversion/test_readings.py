@@ -77,6 +77,14 @@ def test_nothing_is_said_against_right_files(path: Path) -> None:
     assert try_readings(path, [SCENE]).causes == ()
 
 
+def test_a_head_that_is_cut_out_wrongly() -> None:
+    """The example's head is not YOLOv6's, which its end looks like: uncut it is right."""
+    pytest.importorskip("onnxruntime")
+    found = try_readings(SHAPES.with_name("shapes.onnx"), [SCENE])
+    assert found.causes[0] == "head"
+    assert found.cure.endswith("--keep-graph")
+
+
 @ZOO
 @pytest.mark.parametrize(
     ("given", "cause"),
