@@ -44,8 +44,8 @@ from rknn_runtime.conversion.sides import (
     open_side,
 )
 from rknn_runtime.conversion.verdict import (
+    Advice,
     Example,
-    Verdict,
     accuracy_parts,
     example_of,
     verdict_on,
@@ -151,7 +151,7 @@ class AccuracyReport:
     examples: tuple[Example, ...] = field(default=(), repr=False)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Advice:
         """What to do with the model."""
         return verdict_on(self)
 

@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from rknn_runtime.conversion.html import picture, table
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.plausibility import ASK
 
-if TYPE_CHECKING:
-    from rknn_runtime.conversion.accuracy import AccuracyReport
+#: An `AccuracyReport`, which imports this module.
+Report = Any
 
 KEEP, LOOK, DO_NOT_USE = "keep", "look", "do not use"
 #: From which part of objects in both, and from which cosine, a model is kept or looked at.
@@ -27,7 +27,7 @@ _LOST = (0.02, 0.05)
 _USELESS = 0.05
 
 
-class Verdict(NamedTuple):
+class Advice(NamedTuple):
     """What to do with a model."""
 
     #: ``"keep"``, ``"look"`` or ``"do not use"``.
@@ -50,12 +50,12 @@ class Example:
     other: Array
 
 
-def verdict_on(report: AccuracyReport) -> Verdict:
+def verdict_on(report: Report) -> Advice:
     """Judge a comparison."""
     for name, symptoms in zip((report.reference, report.other), report.symptoms):
         if symptoms:
             text = "; ".join(symptom.text for symptom in symptoms)
-            return Verdict(DO_NOT_USE, f"{text} (in {name})", symptoms[0].cure)
+            return Advice(DO_NOT_USE, f"{text} (in {name})", symptoms[0].cure)
     look = "look at the pictures, with --html report.html"
     worse = (
         "find the worst layers with: rknn-runtime accuracy NETWORK.onnx --for SOC "
@@ -66,7 +66,7 @@ def verdict_on(report: AccuracyReport) -> Verdict:
         first, second = (each.mean for each in report.average_precision)
         if first < _USELESS:
             reason = f"the reference reaches an mAP of {first:.3f} only: other labels, or misread"
-            return Verdict(DO_NOT_USE, reason, ASK)
+            return Advice(DO_NOT_USE, reason, ASK)
         lost = first - second
         word = _word(-lost, (-_LOST[0], -_LOST[1]))
         reason = f"mAP is {abs(lost):.3f} {'lower' if lost > 0 else 'higher'} than the reference's"
@@ -83,8 +83,8 @@ def verdict_on(report: AccuracyReport) -> Verdict:
         word = _word(cosine if math.isfinite(cosine) else 0.0, _COSINES)
         reason = f"the smallest cosine is {cosine:.4f}"
     else:
-        return Verdict(LOOK, "there is nothing to compare", "")
-    return Verdict(word, reason, {KEEP: "", LOOK: look, DO_NOT_USE: worse}[word])
+        return Advice(LOOK, "there is nothing to compare", "")
+    return Advice(word, reason, {KEEP: "", LOOK: look, DO_NOT_USE: worse}[word])
 
 
 def _word(value: float, bounds: tuple[float, float]) -> str:
@@ -112,7 +112,7 @@ def example_of(
     return Example(name, *drawn)
 
 
-def verdict_part(verdict: Verdict) -> str:
+def verdict_part(verdict: Advice) -> str:
     """Return the line that a page begins with."""
     kind = verdict.word.replace(" ", "-")
     then = f"<br>Next: {html.escape(verdict.next)}" if verdict.next else ""
@@ -122,7 +122,7 @@ def verdict_part(verdict: Verdict) -> str:
     )
 
 
-def accuracy_parts(report: AccuracyReport) -> Iterator[str]:
+def accuracy_parts(report: Report) -> Iterator[str]:
     """Return the parts of a page about a comparison, without its verdict."""
     if report.examples:
         yield (
