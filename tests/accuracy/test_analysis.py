@@ -69,6 +69,13 @@ def test_rows_of_a_board() -> None:
     assert "board entire" in str(analysis)
 
 
+def test_the_worst_layers_are_those_of_their_own_error() -> None:
+    """What a layer before did wrong is not theirs."""
+    analysis = parse_analysis(SIMULATED)
+    assert [row.name for row in analysis.worst(2)] == ["act<0>", "output0"]
+    assert len(analysis.worst(99)) == 4
+
+
 def test_the_table_and_json() -> None:
     """A line a layer, a dash where nothing is said."""
     analysis = parse_analysis(SIMULATED)
@@ -134,6 +141,36 @@ def test_the_command_shows_it(
     assert "OTHER: expected a second side beside a.rknn, got none" in capsys.readouterr().err
     assert main(["accuracy", "a.rknn", "b.rknn"]) == 1
     assert "--images: expected a folder" in capsys.readouterr().err
+
+
+OF_TOOLKIT = (
+    "--judge x", "--keep-graph", "--color RGB", "--quantized-algorithm normal", "--device",
+    "--toolkit 2.3.2", "--environment .",
+)  # fmt: skip
+
+
+OF_SIDES = ("--images .", "--detect", "--labels .", "--names coco", "--head auto")
+
+
+ONE, TWO, TEXT = "net.onnx --for rk3588 --calibrate .", "a.rknn b.rknn --images .", "analysis.txt"
+REFUSED = {
+    ONE: OF_SIDES,
+    TWO: (*OF_TOOLKIT, "--for rk3588", "--calibrate .", "--plot x", "--names coco", "--head auto",
+          "--mean 0", "--std 1"),
+    TEXT: (*OF_SIDES, *OF_TOOLKIT, "--for rk3588", "--calibrate .", "--limit 1", "--mean 0",
+           "--std 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", REFUSED)
+def test_options_of_another_form(form, tmp_path, capsys, monkeypatch):
+    """One that would change nothing is refused, by its name, also where it says the default."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("net.onnx", "a.rknn", "b.rknn", "analysis.txt", "x"):
+        (tmp_path / name).touch()
+    for option in REFUSED[form]:
+        assert main(["accuracy", *form.split(), *option.split()]) == 1
+        assert f"rknn-runtime: {option.split()[0]}: expected " in capsys.readouterr().err
 
 
 ONE, TWO, TEXT = "net.onnx --for rk3588 --calibrate .", "a.rknn b.rknn --images .", "analysis.txt"

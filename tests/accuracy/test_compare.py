@@ -286,6 +286,18 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     )
 
 
+def test_the_command_limits_evenly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of images that are sorted by class, some of each; here only those of each second place."""
+    pytest.importorskip("onnxruntime")
+    for i in range(6):
+        pixels = np.full((1, 320, 320, 3), 40 * i, np.uint8)
+        np.save(tmp_path / f"{i}.npy", pixels if i % 2 == 0 else pixels[:, 1:])  # these do not fit
+    command = ["accuracy", str(ONNX), str(RKNN), "--images", str(tmp_path), "--json", "--quiet"]
+    assert main([*command, "--std", "255,255,255", "--limit", "3"]) == 0
+    assert json.loads(capsys.readouterr().out)["frames"] == 3
+    assert main([*command, "--std", "255,255,255"]) == 1
+
+
 def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In a line, and ends with 1."""
     command = ["accuracy", str(RKNN), str(RKNN), "--images"]

@@ -18,6 +18,7 @@ from rknn_runtime.tools.bench import (
     compare,
     load,
     measure,
+    plot,
     to_html,
 )
 from rknn_runtime.tools.board import resident_kb, state
@@ -108,6 +109,22 @@ def test_cores_and_contexts(model, control):
     assert all(timing.fps > 0 for timing in result.timings)
 
 
+def test_a_runtime_without_duplicates_or_measures(tmp_path):
+    """librknnmrt: one context, and no time of the NPU's own."""
+    path = tmp_path / "mini.rknn"
+    path.write_bytes(bundle("rv1106"))
+    result = measure(path, Settings(0, 3, sweep=True), library="sim")
+    (timing,) = result.timings
+    assert list(timing.phases_ms) == PHASES[:-1]
+
+
+def test_seconds_end_it(model, control):
+    """Also without a number of frames."""
+    control.set_latency(2000)
+    result = measure(model, Settings(0, None, seconds=0.01), library="sim")
+    assert 1 <= len(result.timings[0].phases_ms["run"]) <= 5
+
+
 def test_ctrl_c_keeps_what_was_measured(model):
     """From the first frame on; the model is closed."""
 
@@ -169,6 +186,14 @@ def test_two_measurements_are_compared_with_their_spread():
     assert compare(before, again)[0].verdict == "same"
 
 
+def test_what_cannot_be_compared_is_refused():
+    """A board with a simulation, or other choices of cores."""
+    with pytest.raises(ValueError, match="got one of each"):
+        compare(result_of([1.0]), result_of([1.0], simulated=False))
+    with pytest.raises(ValueError, match="none in common"):
+        compare(result_of([1.0]), result_of([1.0], cores="CORE_0_1"))
+
+
 def test_the_page_needs_nothing_from_elsewhere():
     """Names are escaped; what is drawn is in it, and every frame counts, also of very many."""
     spike = [1.0] * 100_000
@@ -178,6 +203,14 @@ def test_the_page_needs_nothing_from_elsewhere():
     assert "http" not in page and "src=" not in page
     assert page.count("<svg") == 2 and "50.000 ms" in page
     assert len(page) < 100_000
+
+
+def test_a_plot(tmp_path):
+    """Drawn by matplotlib, where that is installed."""
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "plot.png"
+    plot(result_of([1.0, 2.0, 3.0]), path)
+    assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_board_s_state(tmp_path):

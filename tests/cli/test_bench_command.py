@@ -41,6 +41,26 @@ def test_ctrl_c_ends_a_sweep_with_what_was_measured(interrupted, tmp_path, capsy
     assert "interrupted" in captured.out and captured.err.endswith("rknn-runtime: stopped\n")
 
 
+def test_ctrl_c_ends_a_suite_with_what_was_measured(interrupted, capsys) -> None:
+    """The models that follow are left out."""
+    assert main(["bench", "suite", MODEL, MODEL, *QUICK, "--json"]) == 130
+    (only,) = json.loads(capsys.readouterr().out)
+    assert len(only["timings"][0]["phases_ms"]["run"]) == 5
+
+
+def test_ctrl_c_before_the_first_frame(monkeypatch, capsys) -> None:
+    """There is nothing to print."""
+
+    def stop(self: object, name: str, done: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rknn_runtime.cli.bench._Progress.__call__", stop)
+    monkeypatch.setattr("rknn_runtime.cli.bench.shows_progress", lambda arguments: True)
+    for words in (QUICK, ["suite", *QUICK]):
+        assert main(["bench", *words]) == 130
+        assert capsys.readouterr().out == ""
+
+
 def test_progress_from_the_start(monkeypatch, capsys) -> None:
     """A model whose frames take seconds shows that it is loaded and warmed up, frame by frame."""
     monkeypatch.setattr("rknn_runtime.cli.bench._STEP_S", 0)

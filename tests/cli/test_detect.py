@@ -355,3 +355,11 @@ def test_nothing_is_written_over_what_is_read(model, photos, tmp_path, capsys, o
     detect(capsys, model, photos, *(words.get(word, word) for word in options), status=1)
     assert f"{options[0]}: expected another f" in detect.complaints
     assert [path.read_bytes() for path in (model, photos / "1.png")] == before
+
+
+def test_patterns_that_the_shell_left_alone(model, photos, capsys):
+    """As in quotes, or on a shell that does not know them."""
+    assert detect(capsys, model, photos / "*.png").count(": 1 object") == 1
+    whole = detect(capsys, model, photos / ".." / "**", "--conf", "0.99", status=1).splitlines()
+    assert whole == [f"{photos}/../photos/{name}: 0 objects" for name in ("1.png", "b.jpg")]
+    assert "model.rknn': it is not a video" in detect.complaints

@@ -73,6 +73,16 @@ def test_the_page_in_the_documentation_is_what_is_printed(
     assert len(shown) > 5
 
 
+def test_a_page_of_a_batch_and_of_dynamic_shapes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both are facts of their own."""
+    assert main(["info", str(MODELS / "batch2_build_rk3588.rknn")]) == 0
+    assert "2 images per run" in capsys.readouterr().out
+    assert main(["info", str(MODELS / "dyn_in_rk3588.rknn")]) == 0
+    page = capsys.readouterr().out
+    assert "shapes of images" in page
+    assert "1x48x40x3, 1x32x32x3" in page
+
+
 def test_several_models_are_rows(capsys: pytest.CaptureFixture[str]) -> None:
     """One line each below the titles; a file that is none is told on stderr."""
     models = [MODELS / "ic5_rv1106.rknn", MODELS / "ic5.onnx", MODELS / "ic5_rk3588.rknn"]

@@ -128,6 +128,15 @@ def test_names_in_a_model_steer_no_terminal(hostile, capsys):
             assert line.isprintable() and not line.startswith("E"), row
 
 
+def test_a_video_without_frames(folder, capsys):
+    """As of a recording that was cut: no success."""
+    cv2 = pytest.importorskip("cv2")
+    cv2.VideoWriter("no.avi", cv2.VideoWriter_fourcc(*"MJPG"), 25, (64, 48)).release()
+    status, out, err = run(capsys, "detect", "m.rknn", "no.avi", "--sim")
+    assert (status, out) == (1, "")
+    assert err.startswith("rknn-runtime: ") and "no.avi" in err
+
+
 def test_a_full_disk(folder, capsys):
     """It is told with the file's name; what was measured is printed all the same."""
     full, told = "/dev/full", "rknn-runtime: /dev/full: no space left on device\n"

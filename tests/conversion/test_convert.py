@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from nets import CLASSES, SIZE, anchor_free, anchored
+from nets import CLASSES, SIZE, Net, anchor_free, anchored
 from paths import PROJECT
 
 from rknn_runtime import RknnError, convert, letterbox
@@ -91,6 +91,15 @@ def test_anchors_travel_with_the_file(toolkit, tmp_path):
     assert said["options"]["anchors"][0][0] == [10, 13]
 
 
+def test_too_many_names_are_said_to_be_left_out(toolkit, tmp_path):
+    """The toolkit takes 1023 bytes."""
+    path = tmp_path / "x.onnx"
+    path.write_bytes(anchor_free().model(names=str(dict.fromkeys(range(CLASSES), "x" * 400))))
+    made = convert(path, "rk3588", environment=toolkit.folder)
+    assert "labels" not in json.loads(toolkit.calls["config"]["custom_string"])
+    assert any("give labels= to Detector" in note for note in made.notes)
+
+
 def test_parameters_reach_the_toolkit_by_their_names(toolkit, network, capsys):
     """As flags, and any of them as KEY=VALUE."""
     words = ["convert", str(network), "--for", "rk3588", "--no-report", "--quiet"]
@@ -158,6 +167,13 @@ def test_what_the_simulated_npu_refuses_is_judged_by_the_toolkits_simulator(
     assert "on the CPU: not known" in str(made)
 
 
+def with_operator(kind, **attributes):
+    """A network that ends in an operator."""
+    net = Net()
+    net.output("output0", net.op(kind, net.features()[1], **attributes))
+    return net.model()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -195,6 +211,15 @@ def test_what_cannot_work_is_refused_before(toolkit, network, monkeypatch, optio
     assert sorted(network.parent.iterdir()) == before
 
 
+def test_operators_that_the_mini_runtime_lacks_are_refused(toolkit, tmp_path, monkeypatch):
+    """ArgMax loads on no RV1106."""
+    monkeypatch.setattr("rknn_runtime.conversion.convert.toolkit_python", None)
+    path = tmp_path / "x.onnx"
+    path.write_bytes(with_operator("ArgMax", axis=1, keepdims=1))
+    with pytest.raises(ValueError, match="librknnmrt lacks, got ArgMax"):
+        convert(path, "rv1106", calibrate=SCENES)
+
+
 def test_open_shapes_are_refused_or_given(toolkit, tmp_path):
     """With what to say."""
     onnx = pytest.importorskip("onnx")
@@ -230,6 +255,19 @@ def test_other_files_are_handed_through(toolkit, tmp_path):
         convert(tmp_path / "best.safetensors", "rk3588")
     with pytest.raises(FileNotFoundError):
         convert(tmp_path / "none.onnx", "rk3588")
+
+
+@pytest.mark.parametrize("kind", ["zip", "older"])
+def test_weights_are_no_network(toolkit, tmp_path, kind):
+    """``best.pt`` has to be exported, and the message is the command."""
+    path = tmp_path / "best.pt"
+    path.write_bytes(b"\x80\x02" if kind == "older" else b"")
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("best/data.pkl", "")
+    words = r"model: expected TorchScript, got the weights .* yolo export model=best\.pt format="
+    with pytest.raises(ValueError, match=words):
+        convert(path, "rk3588", with_torch=True, environment=toolkit.folder)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,17 @@ def test_two_do_not_install_at_once(toolkit_process, tmp_path, monkeypatch):
     assert said == ["waiting for another process that installs rknn-toolkit2"]
 
 
+def test_the_cache_is_the_users(toolkit_process, tmp_path, monkeypatch):
+    """XDG_CACHE_HOME where it is absolute, else ~/.cache."""
+    made = []
+    monkeypatch.setattr(environment, "_make", lambda place, *arguments: made.append(place))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for cache, expected in ((str(tmp_path / "x"), "x"), ("", "home/.cache"), ("y", "home/.cache")):
+        monkeypatch.setenv("XDG_CACHE_HOME", cache)
+        toolkit_python()
+        assert made.pop() == tmp_path / expected / "rknn-runtime/toolkit/rknn-toolkit2-2.3.2"
+
+
 def test_no_python_that_fits_is_explained(monkeypatch):
     """Which versions, and how to get one."""
     monkeypatch.setattr(environment, "_fits", lambda python: False)
@@ -122,6 +133,12 @@ def test_other_machines_are_refused(monkeypatch, system, machine):
     monkeypatch.setattr(environment.platform, "machine", lambda: machine)
     with pytest.raises(ToolkitEnvironmentError, match=f"this is {system} on {machine}"):
         find_python()
+
+
+def test_what_is_no_python_does_not_fit(tmp_path):
+    """Nor what prints something else."""
+    for path in (str(tmp_path / "none"), "/bin/false", "/bin/echo"):
+        assert not environment._fits(path)
 
 
 def test_every_requirement_is_pinned_and_hashed():

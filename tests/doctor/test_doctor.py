@@ -119,6 +119,14 @@ def test_the_command_ends_with_1_on_a_problem(
     assert "\033" not in printed
 
 
+def test_a_model_that_cannot_be_read_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no matter of the machine."""
+    assert main(["doctor", "nowhere.rknn"]) == 1
+    assert "nowhere.rknn" in capsys.readouterr().err
+    with pytest.raises(FileNotFoundError):
+        doctor(log="nowhere.txt", surroundings=Surroundings())
+
+
 @pytest.mark.parametrize("name", ["library", "surroundings"])
 def test_arguments_of_another_type_are_refused(name: str) -> None:
     """With what was expected."""
@@ -304,3 +312,13 @@ def put(kind: str, path: Path) -> None:
     else:
         with path.open("wb") as file:
             file.truncate(1 << 40)
+
+
+def test_a_library_that_was_named_is_the_only_one(tmp_path: Path) -> None:
+    """As when a model is loaded: another one is no way out, and "sim" needs no board."""
+    built = build(tmp_path)
+    for name, rule in (("/opt/librknnrt.so", "no-library"), ("/usr/lib/librknnrt.so", None)):
+        found = doctor(root=built["root"], surroundings=built["surroundings"], library=name)
+        assert (found.first and found.first.rule) == rule
+    process = build(tmp_path / "pc", soc=None, variables={"RKNN_RUNTIME_LIBRARY": "sim"})
+    assert doctor(root=process["root"], surroundings=process["surroundings"]).healthy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from paths import DATA, PROJECT
 
+from rknn_runtime.cli.main import main
 from rknn_runtime.conversion.health import Head, _double_sigmoid, check, findings
 from rknn_runtime.modelfile import ModelInfo, read
 from rknn_runtime.modelfile.info import CalibratedRange
@@ -122,3 +124,21 @@ def test_ranges_are_read_from_the_file(tmp_path: Path) -> None:
     ):
         assert len(broken) == len(MEASURED)
         assert check(data.replace(MEASURED, broken)) == ()
+
+
+def test_the_command_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the page of a model, in the table of several, and in JSON."""
+    ill = tmp_path / "ill.rknn"
+    ill.write_bytes(MODEL.read_bytes().replace(MEASURED, MORE))
+    assert main(["info", "--health", str(ill)]) == 0
+    page = capsys.readouterr().out
+    assert "\nhealth\n  - saturation: 'output0' was measured" in page
+    assert main(["info", "--health", str(MODEL)]) == 0
+    assert capsys.readouterr().out.endswith("\nhealth\n  nothing found\n")
+    assert main(["info", "--health", str(ill), str(MODEL)]) == 0
+    title, *rows = capsys.readouterr().out.splitlines()
+    assert title.split()[-1] == "health"
+    assert [row.split()[-1] for row in rows] == ["saturation", "healthy"]
+    assert main(["info", "--health", "--json", str(ill)]) == 0
+    (finding,) = json.loads(capsys.readouterr().out)["health"]
+    assert set(finding) == {"kind", "tensors", "text", "cure"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 
 import numpy as np
 import pytest
@@ -280,3 +282,12 @@ def test_wrong_scales(control, matrix, scales, error):
     with small() as matmul, pytest.raises(error):
         matmul.set_scales(matrix, scales)
     assert control.calls("rknn_matmul_set_quant_params") == 0
+
+
+def test_it_is_neither_copied_nor_pickled(control):
+    """It owns what a copy would not."""
+    with small() as matmul:
+        for function in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="neither copied nor pickled"):
+                function(matmul)
+        assert repr(matmul) == "<Matmul 4 x 64 x 64 INT8_MM_INT8_TO_INT32>"

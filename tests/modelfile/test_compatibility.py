@@ -87,6 +87,13 @@ def test_a_model_for_the_other_runtime() -> None:
     assert "a standard one, for librknnrt, and the loaded runtime is librknnmrt 2.3.2" in problem
 
 
+def test_a_dynamic_model_for_the_mini_runtime() -> None:
+    """The toolkit makes one that no runtime loads; the message knows why."""
+    header = read_header(MODELS / "dyn_in_rv1106.rknn")
+    (problem,) = problems(header, soc=SOCS["rv1106"], runtime=MINI)
+    assert "dynamic_input" in problem
+
+
 @pytest.mark.parametrize(
     ("header", "runtime"),
     [

@@ -86,6 +86,13 @@ def test_a_device_without_permission_is_named(machine: Machine) -> None:
     assert f"usermod -a -G {group}" in said
 
 
+def test_owners_without_names_are_numbers(machine: Machine) -> None:
+    """As in a container that does not know the board's users."""
+    status = list(Path(machine.add("rknpu")).stat())
+    status[4:6] = [4_000_000, 4_000_001]
+    assert device._owners(os.stat_result(status)) == ("4000000", "4000001")
+
+
 @pytest.mark.parametrize("exists", [False, True])
 def test_the_heap_is_looked_for_before_the_runtime_crashes(machine: Machine, exists: bool) -> None:
     """On /dev/rknpu, where it cannot be read; the message is what to pass to a container."""

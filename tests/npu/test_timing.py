@@ -10,7 +10,7 @@ import pytest
 from bundles import one_object
 
 from rknn_runtime import Detector, Model
-from rknn_runtime.errors import RknnStatusError
+from rknn_runtime.errors import ClosedError, RknnStatusError
 from rknn_runtime.sim.control import Control
 
 
@@ -71,3 +71,15 @@ def test_a_run_that_failed_has_no_times(control, call):
         with pytest.raises(RknnStatusError):
             model.run(zeros(model))
         assert model.step_times is None
+
+
+def test_only_a_bool_switches_it():
+    """Neither 1 nor a string; and a closed model says that it is closed."""
+    with Model(one_object(), library="sim") as model:
+        for wrong in (1, "yes", None):
+            with pytest.raises(TypeError, match="is_timed: expected a bool"):
+                model.is_timed = wrong  # type: ignore[assignment]
+    with pytest.raises(ClosedError):
+        model.is_timed = True
+    with pytest.raises(ClosedError):
+        _ = model.step_times

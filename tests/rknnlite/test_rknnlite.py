@@ -396,6 +396,18 @@ def test_times_and_memory_are_printed_and_returned(lite, capsys):
     assert "total_memory" in capsys.readouterr().out
 
 
+def test_platforms_are_printed(capsys):
+    """All, or those of a model, whose dict is returned, too."""
+    model = RKNNLite()
+    assert model.list_support_target_platform() is None
+    assert "chip family 2: RK3566,RK3568\n" in capsys.readouterr().out
+    expected = {"filled_target_platform": ["rk3588"], "support_target_platform": ["RK3588"]}
+    assert model.list_support_target_platform(RK3588) == expected
+    assert "Target platforms supported by this RKNN model: ['RK3588']" in capsys.readouterr().out
+    assert model.list_support_target_platform("missing.rknn") is None
+    assert model.list_support_target_platform(3) is None
+
+
 def test_a_failing_runtime_is_reported(lite, control, caplog):
     """Every call of it once; the context is not lost."""
     for function in ("rknn_inputs_set", "rknn_run", "rknn_outputs_get"):
@@ -426,6 +438,13 @@ def test_the_root_logger_is_left_alone(path, tmp_path):
     assert "init_runtime" in text
     assert "missing.rknn" in text
     assert "elsewhere.rknn" not in text
+
+
+def test_a_log_file_that_cannot_be_written_is_complained_about(tmp_path, caplog):
+    """And the object is made, as there."""
+    RKNNLite(verbose_file=tmp_path / "missing" / "log.txt")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "verbose_file: " in caplog.records[0].getMessage()
 
 
 def test_threads_share_one_model(lite):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import logging
 import os
 import random
 import re
@@ -155,6 +156,26 @@ def test_images_follow_each_other(server, view):
         assert abs(next_value() - value) < 5
     view.close()
     assert answer.read() == b""
+    answer.close()
+
+
+def test_picture_and_objects_come_in_one_message(server, view):
+    """So a page cannot draw the objects of one frame over the picture of another."""
+    view.publish(image(10), FOUND, {})
+    answer = opened(server, "/frames")
+
+    def message() -> tuple[dict, bytes]:
+        sizes = [int.from_bytes(answer.read(4), "big") for _ in range(2)]
+        return json.loads(answer.read(sizes[0])), answer.read(sizes[1])
+
+    assert message() == ({"status": STATUS}, b"")
+    for number, side in enumerate((32, 48), 1):
+        found, jpeg = message()
+        assert (found["number"], found["width"]) == (number, side)
+        with Image.open(io.BytesIO(jpeg)) as picture:
+            assert picture.size == (side, side)
+        view.publish(image(10, 48), FOUND, {})
+    view.close()
     answer.close()
 
 
@@ -345,6 +366,12 @@ def test_tokens(secret, caplog):
     assert caplog.records == []
 
 
+def test_a_token_that_is_no_text():
+    """As of arguments in another encoding: refused at once, not at each request."""
+    with pytest.raises(ValueError, match="token: expected text in UTF-8"):
+        Server(LiveView(), dict, token="\udcff")
+
+
 def is_open(client: socket.socket) -> bool:
     client.setblocking(False)
     try:
@@ -383,6 +410,26 @@ def test_slow_clients_lock_nobody_out(server):
         assert statuses(clients[-1].recv(1 << 16)) == [200]
 
 
+def test_the_oldest_that_waits_goes_when_there_is_no_room(monkeypatch):
+    """Whatever its address is; one that was let in stays, and when all were, the next is told."""
+    monkeypatch.setattr("rknn_runtime.tools.serve._MOST_BRIEF", 0)
+    with Server(LiveView(), lambda: STATUS, viewers=1) as server, ExitStack() as stack:
+        answer = opened(server, "/events")
+        assert answer.status == 200  # one of two places
+        first = stack.enter_context(connected(server))
+        first.sendall(GET)
+        assert statuses(told(server, GET + b"\r\n")) == [200]  # in the place of the first
+        assert not first.recv(1)
+        server._listener._room = 1
+        for _ in range(1000):  # until the threads of the requests before have ended
+            if statuses(told(server, b"", hangs_up=False)) == [503]:
+                break
+        else:
+            pytest.fail("all were let in")
+        assert answer.readline() == b"event: status\n"
+        answer.close()
+
+
 def test_nothing_grows(server):
     """Thousands of requests, right, wrong and torn: no thread is left, and memory stays."""
     random_ = random.Random(1)
@@ -407,6 +454,23 @@ def test_nothing_grows(server):
     while threading.active_count() > before:
         threading.Event().wait(0.01)
     assert statuses(told(server, GET + b"\r\n")) == [200]
+
+
+def test_an_error_of_ours_has_a_status(caplog):
+    """And one line in the log, however often it is asked for."""
+    numbers = iter([RuntimeError("planted")] * 3)
+
+    def status() -> dict:
+        raise next(numbers)
+
+    with Server(LiveView(), status) as server:
+        for _ in range(2):
+            assert statuses(told(server, GET + b"\r\n")) == [500]
+        events = told(server, b"GET /events HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert statuses(events) == [200]  # it had begun
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert record.getMessage() == "a request could not be answered: RuntimeError('planted')"
 
 
 @pytest.fixture

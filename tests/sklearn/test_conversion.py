@@ -276,6 +276,14 @@ def test_a_missing_toolkit_is_taken_from_its_own_environment(sklearn, tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_numbers_that_float32_cannot_hold(sklearn, toolkit, tmp_path):
+    """Are an error, not infinity."""
+    estimator = fitted(sklearn)
+    estimator[-1].coefs_[0][0, 0] = 1e300
+    with pytest.raises(ValueError, match="estimator: its numbers are not finite in float32"):
+        convert(estimator, tmp_path / "x.rknn", "rk3588")
+
+
 def test_the_command_converts_a_pickle(sklearn, toolkit, tmp_path, capsys):
     """And warns of what a pickle is."""
     source, target, rows = tmp_path / "x.pkl", tmp_path / "x.rknn", tmp_path / "rows.npy"
@@ -290,3 +298,15 @@ def test_the_command_converts_a_pickle(sklearn, toolkit, tmp_path, capsys):
     arguments += ["--quantization", "--example-input", str(rows), "--batch-size", "8"]
     assert main(arguments) == 0
     assert toolkit.last.examples.shape == (8, 8, 4)
+
+
+@pytest.mark.parametrize("content", [b"", b"no pickle", b"cos\nnothing\n."])
+def test_the_command_refuses_what_is_no_pickle(tmp_path, capsys, content):
+    """In one line, with status 1; also a file that is not there."""
+    source = tmp_path / "x.pkl"
+    source.write_bytes(content)
+    for path in (source, tmp_path / "missing.pkl"):
+        assert main([str(path), str(tmp_path / "x.rknn"), "--target-platform", "rk3588"]) == 1
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 2
+        assert lines[1].startswith("rknn_runtime.sklearn: ")

@@ -7,10 +7,11 @@ import shutil
 
 import numpy as np
 import pytest
+from bundles import image, output, recorded
 from paths import PROJECT
 
 from rknn_runtime import TensorType
-from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.errors import ClosedError, InvalidModelError
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.sklearn import MLPClassifier, MLPRegressor
 
@@ -272,6 +273,31 @@ def test_metadata_that_make_no_sense_are_refused(tmp_path, control, name):
     with pytest.raises(InvalidModelError, match=words):
         MLPClassifier(network(tmp_path, [[1, 2]], text), library="sim")
     assert control.live == (0, 0, 0)
+
+
+def test_the_other_class_is_refused(control):
+    """A regressor is no classifier."""
+    with pytest.raises(InvalidModelError, match=r"targets.rknn: this was an MLPRegressor"):
+        MLPClassifier(MADE / "targets.rknn", library="sim")
+    with pytest.raises(InvalidModelError, match=r"disc.rknn: this was an MLPClassifier"):
+        MLPRegressor(MADE / "disc.rknn", library="sim")
+
+
+def test_networks_of_images_are_refused(tmp_path, control):
+    """Whatever they say of themselves."""
+    path = tmp_path / "image.rknn"
+    path.write_bytes(recorded(inputs=[image()], outputs=[output("map", (1, 5, 4, 6))]).data)
+    with pytest.raises(InvalidModelError, match="expected a network with one input and one output"):
+        MLPRegressor(path, library="sim")
+
+
+def test_a_closed_model_says_so(control):
+    """After the with block; close is idempotent."""
+    with opened("disc") as model:
+        assert repr(model) == "<MLPClassifier 2 -> 1>"
+    model.close()
+    with pytest.raises(ClosedError):
+        model.predict([[0, 0]])
 
 
 def test_no_scikit_learn_is_needed(tmp_path, printed_by):

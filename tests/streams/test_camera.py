@@ -141,6 +141,16 @@ def test_a_camera_that_cannot_be_opened(started, folder, trouble):
     assert err.startswith(f"rknn-runtime: source: OpenCV cannot open '{source}': {TOLD[trouble]}")
 
 
+def test_what_is_no_camera(tmp_path):
+    """As a file that somebody put among the devices."""
+    from rknn_runtime.streams.capture import why_not
+
+    path = tmp_path / "video0"
+    path.write_bytes(b"no device")
+    assert why_not(str(path)) == "this is not a camera"
+    assert why_not(str(tmp_path)) == os.strerror(21)  # a folder
+
+
 def test_the_jpeg_of_a_camera_goes_to_the_viewers_as_it_came(started):
     """The same bytes, by the command that serves it."""
     process = started("serve", "9", "--listen", "127.0.0.1:0")

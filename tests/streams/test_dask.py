@@ -103,6 +103,21 @@ def test_a_stopped_job_goes_on(client, plugin, tmp_path):
     assert sum("kept" in record for record in again) == 5
 
 
+def test_progress_is_told_chunk_by_chunk(client, plugin, tmp_path):
+    """Those that are kept count, too; the total is known of a list, not of an iterator."""
+    items = [(f"{n}.png", image(32)) for n in range(10)]
+    told = []
+    for _ in range(2):
+        records = detect(
+            client, plugin, items, chunk=4, folder=tmp_path, progress=lambda *n: told.append(n)
+        )
+        assert len(list(records)) == 10
+    assert told == [(1, 3), (2, 3), (3, 3)] * 2
+    told.clear()
+    list(detect(client, plugin, iter(items), chunk=10, progress=lambda *n: told.append(n)))
+    assert told == [(1, None)]
+
+
 def test_records_as_tables(client, plugin, tmp_path):
     """All files are one table; read back, the records are those that came."""
     parquet = pytest.importorskip("pyarrow.parquet")

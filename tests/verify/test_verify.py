@@ -6,6 +6,7 @@ import base64
 import json
 import struct
 import zlib
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +18,7 @@ from rknn_runtime.errors import RknnError
 from rknn_runtime.modelfile.soc import find_soc
 from rknn_runtime.sim.emulator import Emulator
 from rknn_runtime.tools.verify import (
+    ARCHIVE,
     ask,
     fingerprint,
     page,
@@ -216,3 +218,15 @@ def test_parities_of_offsets_are_known_and_held_to() -> None:
         reasons = [node.reason for node in emulator.nodes if node.reason]
         assert reasons
         assert f"104c = 0x{wrong:08x}" in reasons[0]
+
+
+def test_questions_are_read_from_another_archive(tmp_path: Path) -> None:
+    """Given as a path; a file that is none is an error of the archive."""
+    copy = tmp_path / "mine.tar.xz"
+    copy.write_bytes(ARCHIVE.read_bytes())
+    assert questions_for("rk3588", copy) == QUESTIONS["rk3588"]
+    with pytest.raises(FileNotFoundError):
+        questions_for("rk3588", tmp_path / "none.tar.xz")
+    copy.write_bytes(b"no archive")
+    with pytest.raises(RknnError, match="not an archive of questions"):
+        questions_for("rk3588", copy)

@@ -124,6 +124,16 @@ def test_selection(index: Any, rows: list[int]) -> None:
         np.testing.assert_array_equal(getattr(chosen, field), getattr(d, field)[rows])
 
 
+@pytest.mark.filterwarnings("ignore:Creating an ndarray from ragged")  # of older NumPy
+@pytest.mark.parametrize(
+    "index", [True, 1.0, "xyxy", None, [0.5], [[0]], [[0], [0, 1]], (0, 1), np.zeros(4)]
+)
+def test_other_indices_are_refused(index: Any) -> None:
+    """What could be misread as a selection raises TypeError."""
+    with pytest.raises(TypeError, match="index: expected an integer, a slice"):
+        some()[index]
+
+
 def test_equality() -> None:
     """Equal fields make equal detections; a missing field differs from one that is there."""
     assert everything() == everything()
@@ -242,6 +252,28 @@ def test_an_object_of_other_fields_is_refused(
     }
     with pytest.raises(error, match=message):
         Detection(**fields)
+
+
+def test_what_is_printed() -> None:
+    """A table of the objects, and in one line what an object has."""
+    assert str(some(2)).splitlines() == [
+        "2 objects",
+        "class confidence      left       top     right    bottom",
+        "    0      90.0%       0.0       1.0      22.0      33.0",
+        "    1      10.0%       4.0       5.0      26.0      37.0",
+    ]
+    assert repr(some(1)) == "<Detections of 1 object>"
+    assert repr(everything()) == "<Detections of 4 objects, mask 50x40, 2 keypoints, oriented>"
+    expected = "<Detection of class 0, 90.0%, xyxy [0.0, 1.0, 22.0, 33.0], mask 50x40, 2 keypoints"
+    assert repr(everything()[0]) == str(everything()[0]) == expected + ", oriented>"
+    assert str(Detections.empty()) == "0 objects"
+
+
+def test_many_objects_are_not_all_printed() -> None:
+    """After 20 lines the rest is counted."""
+    assert len(str(some(20)).splitlines()) == 22
+    assert str(some(23)).splitlines()[-1] == "... and 3 more"
+    assert len(str(some(23)).splitlines()) == 23
 
 
 NAMED = Detections(

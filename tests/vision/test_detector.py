@@ -108,6 +108,14 @@ def test_what_the_custom_string_says_counts(said, head, labels, color):
         assert len(detector(np.zeros((64, 64, 3), np.uint8))) == (6 if "10" in head else 3)
 
 
+def test_an_unknown_head_in_the_custom_string():
+    """The message says where the name comes from, and a given head goes before it."""
+    with Model(answering('{"head": "yolo10"}'), library="sim") as model:
+        with pytest.raises(ValueError, match=r"yolov10.*, got 'yolo10' from the model's custom"):
+            Detector(model)
+        assert Detector(model, head="yolov10").head == "yolov10-split"
+
+
 def test_gray_models():
     """An input of one channel gets the luma of the image."""
     with Model(answering("", channels=1), library="sim") as model:

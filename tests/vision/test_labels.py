@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,14 @@ def test_what_is_not_read_is_told(tmp_path: Path, name: str, text: str, message:
     with pytest.raises(ValueError, match=f"(?s){message}") as caught:
         read_labels(path)
     assert str(path) in str(caught.value)
+
+
+def test_yaml_needs_pyyaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to install; other files do without."""
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(ImportError, match="YAML files need PyYAML: pip install PyYAML"):
+        read_labels(tmp_path / "a.yaml")
+    assert len(read_labels("coco")) == 80
 
 
 def test_an_export_folder(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import guarded
 import numpy as np
@@ -123,6 +124,14 @@ def test_other_resizers(resize):
             other, same = letterbox(image, (100, 120), resize=resize, **options)
             assert same == transform
             assert np.abs(native.astype(int) - other).max() <= 1
+
+
+@pytest.mark.parametrize(("resize", "module"), [("opencv", "cv2"), ("pillow", "PIL")])
+def test_missing_resizer_is_named(monkeypatch, resize, module):
+    """A resizer that is not installed raises; nothing else is taken in its place."""
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match="pip install"):
+        letterbox(noise(4, 4), (8, 8), resize=resize)
 
 
 def test_pillow_images_and_files(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 import warnings
 from typing import Any
 
@@ -213,6 +214,13 @@ def test_supervision_takes_it_all() -> None:
     np.testing.assert_array_equal(theirs[theirs.class_id == 1].data["keypoints"], points[:1])
     theirs.xyxy[0] = 0  # a copy
     assert len(Detections.empty().to_supervision()) == 0
+
+
+def test_supervision_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what installs it."""
+    monkeypatch.setitem(sys.modules, "supervision", None)
+    with pytest.raises(ImportError, match="to_supervision needs supervision: pip install superv"):
+        some().to_supervision()
 
 
 def test_misuse_is_told() -> None:

@@ -9,7 +9,7 @@ from native_tensors import attribute, deliver
 
 from rknn_runtime._arrays import pointer
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.vision.heads.classification import ClassificationDecoder
+from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
 
 
 def softmax(x):
@@ -78,6 +78,18 @@ def test_labels():
     for wrong in (None, "cat", 5, [0, 1, 2]):
         with pytest.raises(TypeError, match="labels: expected"):
             found.named(wrong)
+
+
+def test_what_is_printed():
+    """A class and its confidence in each line, and with names a list."""
+    found = Classifications(np.int32([281, 7]), np.float32([0.91, 0.025]))
+    assert str(found).splitlines() == [
+        "class  confidence",
+        "  281       91.0%",
+        "    7        2.5%",
+    ]
+    names = [("cat", pytest.approx(0.91)), ("cow", 0.02500000037252903)]
+    assert found.named({281: "cat", 7: "cow"}) == names
 
 
 @pytest.mark.parametrize("shape", [(2, 10), (1, 10, 2, 1), (1, 1), (), (1, 10, 7, 7)])

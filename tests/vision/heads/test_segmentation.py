@@ -251,6 +251,15 @@ def test_refusals(decoder, shapes, match):
         decoder(attrs, (64, 64))
 
 
+def test_too_many_prototypes():
+    """What the native code has no room for is refused at construction."""
+    for n, width in ((300, 16), (2, 2048)):
+        shapes = [(1, 4, 1, 8), (1, 1, 1, 8), (1, n, 1, 8), (1, n, 2, width)]
+        attrs = [attribute(s, "float32", index=i, name=f"o{i}") for i, s in enumerate(shapes)]
+        with pytest.raises(ValueError, match="at most 256 prototypes of at most 1024 columns, got"):
+            SplitSegmentationDecoder(attrs, (32, 32))
+
+
 class Call:
     """Arguments of the native function for one object, to be spoiled one at a time."""
 

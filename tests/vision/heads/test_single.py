@@ -213,6 +213,13 @@ def test_refusals_of_a_frame():
         decoder([[1, 2]])
 
 
+def test_a_native_shape_too_small_is_refused():
+    """Attributes that contradict each other never reach the native code."""
+    attr = attribute((1, 84, 100, 1), "int8", 0, 0.004, native=(1, 5, 100, 1, 16))
+    with pytest.raises(ValueError, match="expected a native shape that holds"):
+        SingleOutputDecoder(attr, (64, 64))
+
+
 @pytest.mark.parametrize(
     ("size", "highest", "normalized"),
     [
