@@ -86,7 +86,7 @@ def feed(monkeypatch, caplog):
                 serve._feed(pool, view, failures, str(source), serve._opened(str(source)))
             except (OSError, RknnError) as error:
                 raised = error
-            status = serve._status(view, pool, failures)
+            status = serve._status(view, pool, failures, serve._Load())
         return raised, view, status
 
     return fed
