@@ -145,8 +145,13 @@ RKR_VECTOR_INLINE void store_four(uint8_t *dst, four_pixels pixels, order_of_fou
     _mm_storeu_si128((__m128i *)dst, _mm_shuffle_epi8(pixels, order));
 }
 
-/* Pixels of a block of halve_color: in each of two vectors the first two and those 4 behind. */
+/* Bytes that load_four reads. */
+#define PICKED_BYTES(step, together) ((together) ? 16 : 3 * (step) + 4)
+
+/* Pixels of a block of halve_color, in each of two vectors the first two and the two 4 pixels
+ * later, and the bytes that it reads. */
 #define HALVED 8
+#define HALVED_BYTES(step, together) ((together) ? 6 * (step) + 16 : 7 * (step) + 8)
 
 /* The 16 bytes that hold two pixels of the result, each as two neighbours of the source. */
 RKR_VECTOR_INLINE __m128i load_neighbours(const uint8_t *src, size_t step, bool together) {
@@ -246,7 +251,9 @@ RKR_INLINE void store_four(uint8_t *dst, four_pixels pixels, order_of_four order
     vst1_u8(dst + 8, vtbl4_u8(pixels, order.val[1]));
 }
 
+#define PICKED_BYTES(step, together) (3 * (step) + 8)
 #define HALVED 4
+#define HALVED_BYTES(step, together) (3 * (step) + 8)
 
 typedef uint8x8x2_t sides;
 
@@ -342,7 +349,7 @@ static bool halve_in_order(const uint8_t *upper, const uint8_t *lower, const rkr
 RKR_VECTOR_INLINE void pick_color(const uint8_t *upper, const uint8_t *lower,
                                   const rkr_exact_columns *at, uint8_t *dst, bool together) {
     const size_t channels = at->channels, step = at->ratio * at->src_channels;
-    const size_t end = whole_blocks(at, 4, 3 * step + 8, 16);
+    const size_t end = whole_blocks(at, 4, PICKED_BYTES(step, together), 16);
     const order_of_four order = load_order(at->control);
     for (size_t x = 0; x < end; x += 4) {
         four_pixels pixels = load_four(upper + x * step, step, together);
@@ -358,7 +365,7 @@ RKR_VECTOR_INLINE void halve_color(const uint8_t *upper, const uint8_t *lower,
                                    const rkr_exact_columns *at, uint8_t *dst, bool together) {
     const size_t channels = at->channels, step = at->ratio * at->src_channels;
     const size_t end =
-        whole_blocks(at, HALVED, (HALVED - 1) * step + 10, HALVED / 2 * channels + 16);
+        whole_blocks(at, HALVED, HALVED_BYTES(step, together), HALVED / 2 * channels + 16);
     const sides order = load_sides(at);
     for (size_t x = 0; x < end; x += HALVED) {
         rkr_lanes sum[2];
