@@ -47,6 +47,30 @@ static int take_nodes(rkr_emu *emu) {
     return RKR_OK;
 }
 
+#define INT8 3
+#define INT16 5
+
+/* Files in int16 say int8 of a constant operand, which holds int16. */
+static void mend_operands(rkr_emu *emu) {
+    static const char *const ops[] = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
+    for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
+        const rkr_emu_node *node = &emu->nodes[i].public;
+        bool is_element_wise = false;
+        for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++) {
+            is_element_wise = is_element_wise || strcmp(ops[k], node->op) == 0;
+        }
+        for (uint32_t k = 0; is_element_wise && node->n_inputs >= 2 && k < 2; k++) {
+            emu_tensor *operand = &emu->model->tensors[node->inputs[k]];
+            const rkr_emu_tensor *other = &emu->model->tensors[node->inputs[1 - k]].public;
+            if (operand->is_constant && operand->public.type == INT8 && other->type == INT16 &&
+                2 * operand->public.n_elems <= operand->bytes) {
+                operand->public.type = INT16;
+                operand->public.elem_bytes = 2;
+            }
+        }
+    }
+}
+
 static int prepare(rkr_emu *emu) {
     emu->n_threads = emu_read_threads();
     if (emu->n_threads == 0) {
@@ -55,6 +79,9 @@ static int prepare(rkr_emu *emu) {
                         getenv("RKNN_SIM_THREADS"));
     }
     int status = take_nodes(emu);
+    if (status == RKR_OK) {
+        mend_operands(emu);
+    }
     status = status == RKR_OK ? emu_find_operators(emu) : status;
     status = status == RKR_OK ? emu_decode_tasks(emu) : status;
     emu_drop_commands(emu->model);

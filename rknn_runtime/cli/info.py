@@ -316,11 +316,7 @@ def _emulation_rows(found: Emulation | str) -> list[list[str]]:
     """Return a summary, then the nodes that are not exact, the least known first."""
     if isinstance(found, str):
         return [[f"refused: {found}"]]
-    from rknn_runtime.sim.emulator import Verdict
-
-    certain = (Verdict.EXACT, Verdict.NOTHING)
-    nodes = [node for node in found.nodes if node.verdict not in certain]
-    nodes.sort(key=lambda node: -node.verdict)
+    nodes = found.uncertain
     rows = [[f"{found}; not yet compared with a board"]]
     rows += [
         [f"  {node.verdict.name.lower()}: {node.op} {node.name}: {node.reason}"]

@@ -165,6 +165,8 @@ class LoadedModel(Closing):
             )
             self._context.suspects = source.suspects
         self._finish(core_mask)
+        if self._simulation is not None:
+            self._simulation.log(self._context)
 
     def _describes_inputs(self) -> bool:
         """Whether the caller may have said that an image input takes no pixels."""

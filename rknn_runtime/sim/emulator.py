@@ -116,6 +116,13 @@ class Emulation:
         return sum(node.verdict == verdict for node in self.nodes)
 
     @property
+    def uncertain(self) -> list[NodeInfo]:
+        """The nodes that are not exact, the least known first."""
+        known = (Verdict.EXACT, Verdict.NOTHING)
+        nodes = [node for node in self.nodes if node.verdict not in known]
+        return sorted(nodes, key=lambda node: -node.verdict)
+
+    @property
     def is_runnable(self) -> bool:
         """Whether no node is refused."""
         return not self.count(Verdict.REFUSED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -72,6 +73,20 @@ class PreparedModel:
             return None
         with self.machine(context) as machine:
             return machine.emulation
+
+    def log(self, context: Context) -> None:
+        """Log the verdicts, if the program has a log: a line, and one for each uncertain node."""
+        logging = sys.modules.get("logging")
+        if logging is None or self.engine != "emulator":
+            return
+        logger = logging.getLogger("rknn_runtime")
+        if logger.isEnabledFor(logging.INFO):
+            with self.machine(context) as machine:
+                found = machine.emulation
+            logger.info("%s", found)
+            for node in found.uncertain:
+                text = "%s: %s %s: %s", node.verdict.name.lower(), node.op, node.name, node.reason
+                logger.info(*text)
 
     def tensors(self, context: Context, *, dequantize: bool) -> dict[str, Array]:
         """See `LoadedModel.tensors`."""

@@ -42,6 +42,16 @@ def test_a_model_tells_what_is_known_of_its_nodes() -> None:
         assert all(reasons)
 
 
+def test_loading_writes_the_verdicts_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A summary, then each node that is not exact, with its reason."""
+    with caplog.at_level("INFO", "rknn_runtime"):
+        Model(MODELS / "fc1000_softmax_rv1106.rknn", library="sim").close()
+    summary, *nodes = (each.message for each in caplog.records)
+    assert summary == "emulated rv1106: 5 exact, 2 float, 0 refused"
+    assert len(nodes) == 2
+    assert all(each.startswith("float: ") and each[-1] != " " for each in nodes)
+
+
 def test_a_model_that_does_not_run_tells_why_before_it_is_run() -> None:
     """Register and value of what is not understood."""
     with Model(MODELS / "i16_ic1_w37_rv1106.rknn", library="sim") as model:
