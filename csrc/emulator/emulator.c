@@ -50,8 +50,8 @@ static int take_nodes(rkr_emu *emu) {
 #define INT8 3
 #define INT16 5
 
-/* Files in int16 say int8 of a constant operand, which holds int16. */
-static void mend_operands(rkr_emu *emu) {
+/* Files in int16 say int8 of a constant operand: it holds the first half of the bytes of int16. */
+static void doubt_operands(rkr_emu *emu) {
     static const char *const ops[] = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         const rkr_emu_node *node = &emu->nodes[i].public;
@@ -60,12 +60,11 @@ static void mend_operands(rkr_emu *emu) {
             is_element_wise = is_element_wise || strcmp(ops[k], node->op) == 0;
         }
         for (uint32_t k = 0; is_element_wise && node->n_inputs >= 2 && k < 2; k++) {
-            emu_tensor *operand = &emu->model->tensors[node->inputs[k]];
+            const emu_tensor *operand = &emu->model->tensors[node->inputs[k]];
             const rkr_emu_tensor *other = &emu->model->tensors[node->inputs[1 - k]].public;
-            if (operand->is_constant && operand->public.type == INT8 && other->type == INT16 &&
-                2 * operand->public.n_elems <= operand->bytes) {
-                operand->public.type = INT16;
-                operand->public.elem_bytes = 2;
+            if (operand->is_constant && operand->public.type == INT8 && other->type == INT16) {
+                emu->nodes[i].assumed = "its constant operand is taken for int8: the file's bytes "
+                                        "of it are not those of int16";
             }
         }
     }
@@ -80,7 +79,7 @@ static int prepare(rkr_emu *emu) {
     }
     int status = take_nodes(emu);
     if (status == RKR_OK) {
-        mend_operands(emu);
+        doubt_operands(emu);
     }
     status = status == RKR_OK ? emu_find_operators(emu) : status;
     status = status == RKR_OK ? emu_decode_tasks(emu) : status;

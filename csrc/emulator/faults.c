@@ -136,7 +136,7 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
         return nearest;
     }
     const emu_tensor *result = &emu->model->tensors[public->outputs[0]];
-    if (node->n_tasks > 0 && node->tasks_understood &&
+    if (emu->soc->family == EMU_RV1106 && node->n_tasks > 0 && node->tasks_understood &&
         emu_tensor_bytes(emu, result) > result->public.native_bytes) {
         return little_memory;
     }

@@ -26,6 +26,9 @@ INDEX = json.loads(MEMBERS["index.json"])
 def test_gives_the_networks_answer_or_is_refused(entry: dict) -> None:
     """Within the recorded steps, on the recorded inputs."""
     machine = Emulator(MEMBERS[f"{entry['name']}.rknn"])
+    if any(node.is_faulty for node in machine.nodes):
+        assert entry["result"] == "refused"  # until its commands were understood
+        return
     refused = [node for node in machine.nodes if node.verdict is Verdict.REFUSED]
     if refused:
         assert entry["result"] == "refused"
