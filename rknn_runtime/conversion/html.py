@@ -19,7 +19,8 @@ _STYLE = (
     ".note{background:#fd08;padding:.5em 1em}pre{overflow:auto;background:#8882;padding:.7em}"
     ".verdict{font-size:18px;padding:.6em 1em;border-left:8px solid #fb0;background:#fb02}"
     ".keep{border-color:#2a5;background:#2a52}.do-not-use{border-color:#d33;background:#d332}"
-    ".pair{display:flex;flex-wrap:wrap;gap:.5em}figure{margin:.3em 0;flex:1 1 21em;min-width:0}"
+    ".pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,21em),1fr));gap:.5em}"
+    "figure{margin:.3em 0;min-width:0}"
     "h1{overflow-wrap:anywhere}img{width:100%;display:block}figcaption{color:#777;overflow-wrap:anywhere}"
     "table{display:block;overflow-x:auto}td{overflow-wrap:anywhere}"
 )

@@ -154,13 +154,15 @@ class Readings:
         parts = [f'<p class="verdict {word}">{html.escape(self.text)}</p>']
         if self.cure:
             parts.append(f"<pre>{html.escape(self.cure)}</pre>")
-        for each in self.tried[:_SHOWN]:
-            signs = "; ".join(symptom.text for symptom in each.symptoms)
-            parts.append(f"<h2>{each.quality:.2f}: {html.escape(str(each.way))}</h2>")
-            parts.append(f"<p>{html.escape(signs)}</p>" if signs else "")
-            for photo, found in zip(self.photos, each.found):
+        for i, photo in enumerate(self.photos):
+            figures = []
+            for each in self.tried[:_SHOWN]:
+                found = each.found[i]
                 placed = _placed(found, each.way.is_stretched, self.size, photo.shape[:2])
-                parts.append(picture(placed.draw(photo), f"{len(found)} objects"))
+                drawn = replace(placed, labels=self.labels).draw(photo)
+                seen = "".join(f"; {symptom.text}" for symptom in each.symptoms)
+                figures.append(picture(drawn, f"{each.quality:.2f}: {each.way}{seen}"))
+            parts.append(f'<h2>Photo {i + 1}</h2><div class="pair">{"".join(figures)}</div>')
         return page(f"Readings of {self.model}", parts)
 
 

@@ -424,14 +424,17 @@ def _load_font(path: str | None, size: int) -> _Font:
 def _hides(
     corners: NDArray[np.int32], widths: NDArray[Any], height: int, boxes: NDArray[np.float32]
 ) -> NDArray[np.bool_]:
-    """Tell which captions hide most of a box, their own or another."""
+    """Tell which captions hide most of a box, their own or another, or an earlier caption."""
     left, top = corners[:, :1].astype(np.float32), corners[:, 1:].astype(np.float32)
     x1, y1, x2, y2 = np.clip(boxes, -1e6, 1e6).T
     across = np.minimum(left + widths[:, None], x2) - np.maximum(left, x1)
     down = np.minimum(top + height, y2) - np.maximum(top, y1)
     area = np.maximum((x2 - x1) * (y2 - y1), 1)
     hidden = np.maximum(across, 0) * np.maximum(down, 0) / area
-    is_hiding: NDArray[np.bool_] = (hidden > _HIDDEN).any(axis=1)
+    x, y, right = left[:, 0], top[:, 0], left[:, 0] + widths
+    meets = (x < right[:, None]) & (x[:, None] < right) & (abs(y - y[:, None]) < height)
+    before = np.tri(len(boxes), k=-1, dtype=bool) & (x >= 0)
+    is_hiding: NDArray[np.bool_] = (hidden > _HIDDEN).any(axis=1) | (meets & before).any(axis=1)
     return is_hiding
 
 

@@ -126,7 +126,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([*command, "--head", "yolox-single"]) == 1
     assert "Detector(model, head='yolov8-single')" in capsys.readouterr().out
     text = page.read_text("utf-8")
-    assert text.count("<figure>") >= 3
+    assert text.count("<figure>") >= 3 and text.count('class="pair"') == 1
     assert "Detector(model, head=" in text
     assert main(["doctor", str(SHAPES), "--head", "yolov5"]) == 1
     assert "--head: expected photos, got none" in capsys.readouterr().err
