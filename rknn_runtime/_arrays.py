@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import math
 import operator
+import os
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypeVar
 import numpy as np
 
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._files import read_file
 from rknn_runtime.errors import status_error
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
     "as_member",
     "check_status",
     "exact_int",
+    "load_arrays",
     "plain",
     "pointer",
     "refuse_overlaps",
@@ -315,3 +319,37 @@ class Span:
 
 def _describe(dtype: np.dtype[Any]) -> str:
     return dtype.name if dtype.isnative else f"{dtype.str} ({dtype.name} of foreign byte order)"
+
+
+#: Of a file of arrays, also unpacked.
+_MOST_ARRAY_BYTES = 1 << 31
+
+
+def load_arrays(path: str | os.PathLike[str]) -> dict[str, Array]:
+    """Read an ``.npy`` file, as the array "", or all arrays of an ``.npz`` file, by their content.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is no such file, is damaged, or unpacks to more than 2 GiB.
+    """
+    wanted = f"{os.fsdecode(path)}: expected an .npy or .npz file"
+    data = read_file(path, _MOST_ARRAY_BYTES)
+    if not data.startswith((b"\x93NUMPY", b"PK")):
+        raise ValueError(f"{wanted}, got something else")
+    try:
+        if data.startswith(b"PK"):
+            from zipfile import ZipFile
+
+            with ZipFile(io.BytesIO(data)) as archive:  # and NumPy 1.19 stumbles over a cut one
+                size = sum(each.file_size for each in archive.infolist())
+            if size > _MOST_ARRAY_BYTES:
+                raise ValueError(f"it unpacks to {size} bytes, more than {_MOST_ARRAY_BYTES}")
+        loaded = np.load(io.BytesIO(data), allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {"": loaded}
+        with loaded:
+            if loaded.files:
+                return {name: loaded[name] for name in loaded.files}
+        raise ValueError("it holds no array")
+    except Exception as error:  # NumPy's, zipfile's, zlib's and MemoryError have no common name
+        raise ValueError(f"{wanted}: {error}") from None

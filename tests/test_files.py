@@ -9,9 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rknn_runtime import _files
+from rknn_runtime._arrays import load_arrays
 from rknn_runtime._files import opened_file, read_file, replace_file
 
 CONTENT = bytes(range(256)) * 300
@@ -262,3 +264,46 @@ def test_a_written_file_has_the_permissions_of_others(tmp_path: Path) -> None:
     assert old.read_bytes() == b"x"
     replace_file("/dev/null", b"x")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+def bomb(path: Path) -> None:
+    """An archive of a few kilobytes that says that it unpacks to 4 GB."""
+    import zipfile
+
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", bytes(1000))
+        archive.filelist[0].file_size = 2**32 - 2
+
+
+@pytest.mark.parametrize("name", ["bomb", "cut", "empty", "none", "text", "huge", "pickle"])
+def test_damaged_files_of_arrays_are_named(tmp_path: Path, name: str) -> None:
+    """Nothing is unpacked beyond a limit, unpickled, or left to the names of NumPy's exceptions."""
+    path = tmp_path / "x.npy"
+    if name == "bomb":
+        bomb(path)
+    elif name == "cut":
+        np.save(path, np.zeros(1000))
+        path.write_bytes(path.read_bytes()[:100])
+    elif name == "none":
+        with path.open("wb") as file:
+            np.savez(file)
+    elif name == "pickle":
+        np.save(path, np.array([{}], object), allow_pickle=True)
+    elif name == "huge":
+        said = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }\n"
+        path.write_bytes(b"\x93NUMPY\x01\x00" + len(said).to_bytes(2, "little") + said + bytes(64))
+    else:
+        path.write_bytes(b"" if name == "empty" else b"1 2 3")
+    with pytest.raises(ValueError, match=r"x\.npy: expected"):
+        load_arrays(path)
+
+
+def test_files_of_arrays(tmp_path: Path) -> None:
+    """One array, or several with names, whatever the name of the file."""
+    one, several = tmp_path / "one.npz", tmp_path / "several.npy"
+    with one.open("wb") as file:
+        np.save(file, np.arange(3))
+    with several.open("wb") as file:
+        np.savez(file, a=np.arange(2), b=np.arange(4))
+    assert {name: array.tolist() for name, array in load_arrays(one).items()} == {"": [0, 1, 2]}
+    assert {name: len(array) for name, array in load_arrays(several).items()} == {"a": 2, "b": 4}

@@ -166,8 +166,7 @@ def _say(step: str) -> None:
 
 
 def _compared(arguments: Namespace) -> AccuracyReport:
-    import numpy as np  # here, as `info` does without
-
+    from rknn_runtime._arrays import load_arrays  # here: `--help` does without NumPy
     from rknn_runtime.conversion.accuracy import compare
     from rknn_runtime.conversion.calibration import images_in
 
@@ -180,7 +179,9 @@ def _compared(arguments: Namespace) -> AccuracyReport:
     if not detects:
         refuse_given(arguments, _OF_DETECTIONS, "--detect or --labels", "neither")
     paths = images_in(arguments.images, "--images", arguments.limit, recursive=False)
-    frames = [np.load(path) if path.suffix == ".npy" else path for path in paths]
+    with refusals():
+        arrays = {path: load_arrays(path) for path in paths if path.suffix.lower() == ".npy"}
+    frames = [next(iter(arrays[path].values())) if path in arrays else path for path in paths]
     truth = list(_truth(paths, Path(arguments.labels))) if arguments.labels else None
     options: dict[str, Any] = {}
     if detects:

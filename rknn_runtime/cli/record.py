@@ -10,23 +10,22 @@ Examples:
 
 from __future__ import annotations
 
-import io
 import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
-from zipfile import is_zipfile
 
-import numpy as np
-
-from rknn_runtime._files import printable, read_file, replace_file
+from rknn_runtime._arrays import load_arrays
+from rknn_runtime._files import printable, replace_file
 from rknn_runtime.cli.files import check_readable, check_writable, told
-from rknn_runtime.cli.options import add_switch, end_progress, show_progress, shows_progress
+from rknn_runtime.cli.options import (
+    add_switch,
+    end_progress,
+    refusals,
+    show_progress,
+    shows_progress,
+)
 from rknn_runtime.errors import RknnError
-
-_MOST_SAMPLE_BYTES = 1 << 31
-#: Of an .npy file, and of an archive, as .npz files are.
-_BEGINNINGS = (b"\x93NUMPY", b"PK")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -85,19 +84,5 @@ def _check_place(arguments: Namespace) -> None:
 
 def _arrays(path: str) -> list[Any]:
     """Read one sample."""
-    try:
-        data = read_file(path, _MOST_SAMPLE_BYTES)
-    except ValueError as error:
-        raise RknnError(told(path, error)) from None
-    if not data.startswith(_BEGINNINGS):
-        raise RknnError(f"{path}: expected an .npy or .npz file, got something else")
-    if data.startswith(b"PK") and not is_zipfile(io.BytesIO(data)):  # NumPy 1.19 stumbles over it
-        raise RknnError(f"{path}: expected an .npy or .npz file: its end is missing")
-    try:
-        loaded = np.load(io.BytesIO(data), allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return [loaded]
-        with loaded:
-            return [loaded[name] for name in loaded.files]
-    except Exception as error:  # NumPy's, zipfile's, zlib's and MemoryError have no common name
-        raise RknnError(f"{path}: expected an .npy or .npz file: {error}") from None
+    with refusals():
+        return list(load_arrays(path).values())

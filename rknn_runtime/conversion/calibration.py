@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rknn_runtime._arrays import Array, as_int
+from rknn_runtime._arrays import Array, as_int, load_arrays
 from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
 from rknn_runtime.vision.letterbox import letterbox
 
@@ -52,7 +52,7 @@ def framed(path: Path, size: tuple[int, int], color: str) -> Array:
             return letterbox(path, size, out_color=color)[0][None]
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
-    pixels = np.load(path, allow_pickle=False)
+    (pixels, *_) = load_arrays(path).values()
     whole = pixels[None] if pixels.ndim == 3 else pixels
     if whole.shape != (1, *size, channels) or whole.dtype != np.uint8:
         raise ValueError(

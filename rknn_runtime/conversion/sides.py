@@ -11,7 +11,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from rknn_runtime._arrays import Array, as_list
+from rknn_runtime._arrays import Array, as_list, load_arrays
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.custom_string import facts_of
@@ -151,10 +151,9 @@ class RecordedSide(Side):
 def _of_npz(path: Path) -> RecordedSide:
     """Read an array per output, whose first dimension counts the frames."""
     try:
-        with np.load(path, allow_pickle=False) as loaded:
-            arrays = {name: loaded[name] for name in loaded.files}
-    except (ValueError, EOFError, KeyError) as error:
-        raise InvalidModelError(f"{path}: expected an .npz file, got: {error}") from None
+        arrays = load_arrays(path)
+    except ValueError as error:
+        raise InvalidModelError(str(error)) from None
     counts = {array.shape[:1] for array in arrays.values()}
     if len(counts) != 1 or counts == {()}:
         raise InvalidModelError(

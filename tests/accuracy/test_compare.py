@@ -187,11 +187,11 @@ def test_an_npz_that_is_no_recording(tmp_path: Path) -> None:
     """Damaged, empty, or with other numbers of frames."""
     path = tmp_path / "a.npz"
     path.write_bytes(b"x")
-    with pytest.raises(InvalidModelError, match=r"a\.npz: expected an \.npz file"):
+    with pytest.raises(InvalidModelError, match=r"a\.npz: expected an \.npy or \.npz file"):
         compare(path, [], inputs(1))
     for arrays in ({}, {"a": np.zeros((2, 1)), "b": np.zeros((3, 1))}, {"a": np.float32(1)}):
         np.savez(path, **arrays)
-        with pytest.raises(InvalidModelError, match="all with as many frames"):
+        with pytest.raises(InvalidModelError, match="all with as many frames|holds no array"):
             compare(path, [], inputs(1))
 
 
