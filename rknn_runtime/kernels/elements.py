@@ -43,6 +43,10 @@ class Nc1hwc2Layout:
         Args:
             attr: A logical attribute (``model.outputs[i]``), or its ``native`` alone, whose
                 padding then counts as data.
+
+        Raises:
+            ValueError: The native layout is not NC1HWC2, the logical one neither NCHW nor NHWC,
+                or the elements are not integers.
         """
         if not isinstance(attr, TensorAttr):
             raise TypeError(f"attr: expected a TensorAttr, got {type(attr).__name__}")
@@ -106,6 +110,9 @@ class Nc1hwc2Layout:
 
         ``raw >= integer_threshold(t)`` then equals ``dequantize(raw) >= t``, exactly. It is
         ``highest + 1`` if no stored integer reaches the threshold, ``lowest`` if all do.
+
+        Raises:
+            ValueError: The threshold is NaN, or the scale is not positive.
         """
         threshold = as_float(threshold, "threshold")
         if math.isnan(threshold):

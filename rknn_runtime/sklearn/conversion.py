@@ -51,6 +51,13 @@ def convert(
         example_input: ``(n, n_features)`` typical rows, some hundred of them. Needed for int8; in
             float16 they keep features and targets of different or large sizes exact.
         batch_size: Rows of one inference; the classes on the board take any number of rows.
+
+    Raises:
+        ImportError: scikit-learn or onnx is missing; says what to install.
+        OSError: The file cannot be written.
+        RknnError: The toolkit cannot be installed, or refused.
+        ValueError: The estimator is not fitted, the examples do not fit it, or the SoC is not
+            known or does not support the options.
     """
     place = Path(os.fspath(path))
     if not isinstance(target, str):

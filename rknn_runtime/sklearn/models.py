@@ -40,6 +40,12 @@ class _Perceptron:
                 the same name with ``.json`` appended.
             library: As for `rknn_runtime.Model`.
             core_mask: As for `rknn_runtime.Model`.
+
+        Raises:
+            InvalidModelError: The file is not a model for this machine, or not of such an
+                estimator.
+            OSError: A file cannot be read.
+            RknnError: The runtime refused.
         """
         if not isinstance(model, (str, os.PathLike)):
             raise TypeError(f"model: expected a path, got {type(model).__name__}")
@@ -151,6 +157,10 @@ class MLPClassifier(_Perceptron):
         Returns:
             ``(n,)`` of the dtype of ``classes_``; ``(n, n_classes) int64`` of 0 and 1 for a
             multi-label classifier.
+
+        Raises:
+            OverflowError: A number left the range of float16.
+            ValueError: X is not rows of ``n_features_in_`` finite numbers.
         """
         probabilities = self.predict_proba(X)
         if self._metadata.task == "multilabel":

@@ -86,6 +86,9 @@ def doctor(
 
     Returns:
         The problems with their repairs, the first cause first, and the healthy topics.
+
+    Raises:
+        OSError: ``model`` or ``log`` cannot be read.
     """
     if surroundings is not None and not isinstance(surroundings, Surroundings):
         raise TypeError(f"surroundings: expected a Surroundings, got {type(surroundings).__name__}")

@@ -130,6 +130,9 @@ class AnchorDecoder(Decoder):
         class_scores: False: confidence is objectness alone, and every object is class 0. YOLOv7
             does not train the class score of a model with one class; it stays near 0.5.
         **options: Thresholds and limits, see `Decoder`.
+
+    Raises:
+        ValueError: The outputs are not of this form, or the anchors do not fit them.
     """
 
     #: See `SplitDecoder`.

@@ -58,6 +58,9 @@ class ClassificationDecoder:
             quantization) to at most 1 are probabilities, others are logits; float outputs are
             probabilities if all are in 0..1 and their sum is 1. False: take them unchanged, even
             outside 0..1.
+
+    Raises:
+        ValueError: The output has another form, or a dtype that cannot be read.
     """
 
     def __init__(self, output: TensorAttr, *, top_k: int = 5, softmax: bool | None = None) -> None:
@@ -89,6 +92,9 @@ class ClassificationDecoder:
 
         Returns:
             The most likely classes, as new arrays.
+
+        Raises:
+            ValueError: The array has another shape, or is not contiguous.
         """
         with self._lock.held():
             self._bound.bind((raw,))

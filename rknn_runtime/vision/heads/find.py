@@ -266,6 +266,9 @@ def find_head(
 
     Returns:
         The reading; ``reading.make(**options)`` makes the decoder.
+
+    Raises:
+        ValueError: `head` is not known, or the outputs fit no head; the message lists them.
     """
     outputs = channels_first(outputs)
     input_size = checked_size(input_size)
