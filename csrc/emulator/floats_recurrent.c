@@ -410,7 +410,7 @@ static void walk(const emu_node *node, const shape *s, const weights *v, const f
 
 bool emu_float_recurrent(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
     shape s;
-    weights v = {NULL};
+    weights v = {0};
     (void)find_shape(emu, node, &s);
     (void)has_weights(emu, node, &s);
     const bool ok = take_weights(emu, node, &s, in, &v);
