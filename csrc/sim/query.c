@@ -17,20 +17,20 @@ typedef struct {
 
 #define ATTR sizeof(rknn_tensor_attr)
 static const answer_form FORMS[] = {
-    [RKNN_QUERY_IN_OUT_NUM] = {sizeof(rknn_input_output_num)},
+    [RKNN_QUERY_IN_OUT_NUM] = {.bytes = sizeof(rknn_input_output_num)},
     [RKNN_QUERY_INPUT_ATTR] = {ATTR, true, false, false, SIM_LOGICAL},
     [RKNN_QUERY_OUTPUT_ATTR] = {ATTR, true, true, false, SIM_LOGICAL},
-    [RKNN_QUERY_PERF_DETAIL] = {sizeof(rknn_perf_detail)},
-    [RKNN_QUERY_PERF_RUN] = {sizeof(rknn_perf_run)},
-    [RKNN_QUERY_SDK_VERSION] = {sizeof(rknn_sdk_version)},
-    [RKNN_QUERY_MEM_SIZE] = {sizeof(rknn_mem_size)},
-    [RKNN_QUERY_CUSTOM_STRING] = {sizeof(rknn_custom_string)},
+    [RKNN_QUERY_PERF_DETAIL] = {.bytes = sizeof(rknn_perf_detail)},
+    [RKNN_QUERY_PERF_RUN] = {.bytes = sizeof(rknn_perf_run)},
+    [RKNN_QUERY_SDK_VERSION] = {.bytes = sizeof(rknn_sdk_version)},
+    [RKNN_QUERY_MEM_SIZE] = {.bytes = sizeof(rknn_mem_size)},
+    [RKNN_QUERY_CUSTOM_STRING] = {.bytes = sizeof(rknn_custom_string)},
     [RKNN_QUERY_NATIVE_INPUT_ATTR] = {ATTR, true, false, false, SIM_NATIVE},
     [RKNN_QUERY_NATIVE_OUTPUT_ATTR] = {ATTR, true, true, false, SIM_NATIVE},
     [RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR] = {ATTR, true, false, false, SIM_NHWC},
     [RKNN_QUERY_NATIVE_NHWC_OUTPUT_ATTR] = {ATTR, true, true, false, SIM_NHWC},
     [RKNN_QUERY_DEVICE_MEM_INFO] = {0}, /* not documented */
-    [RKNN_QUERY_INPUT_DYNAMIC_RANGE] = {sizeof(rknn_input_range)},
+    [RKNN_QUERY_INPUT_DYNAMIC_RANGE] = {.bytes = sizeof(rknn_input_range)},
     [RKNN_QUERY_CURRENT_INPUT_ATTR] = {ATTR, true, false, true, SIM_LOGICAL},
     [RKNN_QUERY_CURRENT_OUTPUT_ATTR] = {ATTR, true, true, true, SIM_LOGICAL},
     [RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR] = {ATTR, true, false, true, SIM_NATIVE},
