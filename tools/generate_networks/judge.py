@@ -8,7 +8,7 @@ how much of that arrives at the outputs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -271,8 +271,7 @@ def judge(network: bytes, rknn: bytes, inputs: list[Array], dtype: str,
         stored = [machine.read(tensor) for tensor in machine.outputs]
     except (EmulatorError, ValueError) as error:
         return Outcome("refused", str(error)[:160], verdicts=verdicts), []
-    known = {tensor.name: tensor for tensor in machine.tensors}
-    reference = Reference(network, known, dtype)
+    reference = Reference(network, stored_tensors(network, machine, seen), dtype)
     with np.errstate(all="ignore"):
         exact, trials = reference.run(seen, unsure)
         outcome = Outcome("right", verdicts=verdicts)
@@ -305,6 +304,34 @@ def step_of(tensor: TensorInfo, values: Array) -> float:
     if tensor.dtype is not None and tensor.dtype.kind in "iub":
         return 1.0
     return max(float(np.abs(values).max(initial=0.0)), 1e-6) * 2.0**-10
+
+
+def stored_tensors(network: bytes, machine: Emulator, seen: list[Array]) -> dict[str, TensorInfo]:
+    """Return the file's tensors by the network's names: by their own, or else by size and range.
+
+    The toolkit renames what it turns or merges: the scores of an attention, for example.
+    """
+    known = {tensor.name: tensor for tensor in machine.tensors}
+    model = onnx.load_model_from_string(network)
+    names = [name for node in model.graph.node for name in node.output if name]
+    given = {each.name: x for each, x in zip(model.graph.input, seen)}
+    del model.graph.output[:]
+    for name in names:
+        model.graph.output.add().name = name
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for name, values in zip(names, session.run(names, given)):
+        if name in known or values.dtype != np.float32 or not values.size:
+            continue
+        low, high = float(values.min()), float(values.max())
+        fits = []
+        for tensor in machine.tensors:
+            limits = _limits(tensor)
+            if limits is not None and np.prod(tensor.shape) == values.size:
+                fits.append((abs(limits[0] - low) + abs(limits[1] - high), tensor))
+        best = min(fits, key=lambda fit: fit[0], default=None)
+        if best is not None and best[0] < 0.3 * (high - low):
+            known[name] = replace(best[1], dtype=None)  # only its step: the range is a guess
+    return known
 
 
 def _measure(

@@ -102,7 +102,7 @@ def judged(case: Any, rknn: bytes, dtype: str) -> tuple[dict[str, Any], list[np.
     outcome, _ = judge.judge(case.onnx, rknn, seen, dtype)
     if outcome.result not in ("right", "refused"):
         return None
-    known = {tensor.name: tensor for tensor in machine.tensors}
+    known = judge.stored_tensors(case.onnx, machine, seen)
     reference = judge.Reference(case.onnx, known, dtype)
     exact, trials = reference.run(seen, [0.0] * len(seen))
     answers, most = [], outcome.steps
