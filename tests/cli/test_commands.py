@@ -39,6 +39,16 @@ def test_every_command_says_what_it_is_for(name: str, capsys: pytest.CaptureFixt
     assert max(map(len, prose.splitlines())) <= 80
 
 
+def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who types the name alone learns what there is; it is a wrong command line all the same."""
+    with pytest.raises(SystemExit) as caught:
+        main([])
+    assert caught.value.code == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert all(f"\n    {name}" in told.err for name in COMMANDS)
+
+
 def test_without_a_library_the_options_are_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

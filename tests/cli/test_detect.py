@@ -11,6 +11,7 @@ import pytest
 from bundles import image, one_object
 from rtsp import RtspServer
 from videos import write_video
+from web import serving
 
 from rknn_runtime import Detections
 from rknn_runtime.cli import main, reports, sources
@@ -244,6 +245,20 @@ def test_a_video_of_a_live_source_lasts_as_long_as_what_it_shows(tmp_path):
     capture = cv2.VideoCapture(str(tmp_path / "camera.mp4"))
     assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 3
     capture.release()
+
+
+def test_an_image_of_a_server(model, tmp_path, capsys):
+    """One image, which is drawn in its colours under its name."""
+    pytest.importorskip("cv2")
+    Image.new("RGB", (64, 48), (250, 0, 0)).save(tmp_path / "red.png")
+
+    folder = tmp_path / "drawn"
+    with serving(tmp_path) as host:
+        url = f"http://{host}/red.png?size=1"
+        out = detect(capsys, model, url, "--save", folder, "--conf", "0.99")
+    assert out == f"{url}: 0 objects\n"
+    with Image.open(folder / "red.png") as drawn:
+        assert drawn.getpixel((20, 20)) == (250, 0, 0)
 
 
 def test_a_camera_that_goes(model, monkeypatch, capsys):

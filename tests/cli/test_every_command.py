@@ -183,6 +183,16 @@ def test_progress(words, capsys, monkeypatch) -> None:
     assert capsys.readouterr().err == ""
 
 
+def test_a_narrow_terminal(words, capsys, monkeypatch):
+    """A line of progress is no longer than the terminal is wide: else it could not be cleared."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "12")
+    assert main(words("predict", "{folder}/net.onnx")) == 1
+    shown = capsys.readouterr().err.rpartition("rknn-runtime: ")[0].split("\r\x1b[K")
+    assert "reading /" in [line[:9] for line in shown]
+    assert all(len(line) < 12 for line in shown)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_dumb_terminal(name, words, capsys, monkeypatch):
     """It gets no escape sequence from any command, also not about a torn model."""

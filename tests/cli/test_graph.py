@@ -11,6 +11,7 @@ from paths import DATA, PROJECT
 from rknn_runtime.cli import main
 from rknn_runtime.cli.graph import draw
 from rknn_runtime.enums import TensorType
+from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile import Layer, LayerTensor, read_layers
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -87,3 +88,10 @@ def test_a_graph_is_written_as_svg_or_as_a_page(
     assert main(["info", "--graph", "net.svg", str(SHAPES), str(SHAPES)]) == 1
     assert "--graph: expected one model, got 2" in capsys.readouterr().err
     assert main(["info", "--graph", str(tmp_path / "no" / "net.svg"), str(SHAPES)]) == 1
+
+
+def test_a_network_of_too_many_layers_is_refused_and_an_empty_one_drawn() -> None:
+    """Ordering takes long where nobody can look; no layers are a legend."""
+    with pytest.raises(UnavailableError, match="expected at most 3000 layers"):
+        draw("deep", [layer("x", [], [])] * 3001)
+    ElementTree.fromstring(draw("none", []))

@@ -49,6 +49,15 @@ def test_no_file_is_taken_for_a_sample_that_is_none(sample, capsys) -> None:
     assert not Path("made").exists()
 
 
+def test_what_is_read_is_not_written_over(sample, capsys) -> None:
+    """Neither by its name nor by another one."""
+    Path("link").symlink_to("sample.npy")
+    for name in ("sample.npy", "link"):
+        assert main(["record", MODEL, "sample.npy", "-o", name]) == 1
+        assert "expected another file than sample.npy" in capsys.readouterr().err
+    assert Path("sample.npy").read_bytes() == sample
+
+
 def test_a_place_that_cannot_be_written_is_told_before_the_runs(
     sample, monkeypatch, capsys
 ) -> None:

@@ -141,6 +141,12 @@ def test_what_is_no_python_does_not_fit(tmp_path):
         assert not environment._fits(path)
 
 
+def test_an_unknown_version_is_refused(tmp_path):
+    """With the known ones."""
+    with pytest.raises(ValueError, match=r"toolkit: expected 2\.3\.2 or 2\.5\.0, got '1\.0'"):
+        toolkit_python("1.0", folder=tmp_path)
+
+
 def test_every_requirement_is_pinned_and_hashed():
     """One line a package; the toolkit's own version is that of the file's name."""
     files = sorted(environment._DATA.iterdir())

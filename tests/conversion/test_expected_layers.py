@@ -74,6 +74,16 @@ def test_an_attention_is_one_layer(tmp_path):
     assert attention.input_bytes == 3 * 2 * 8 * 64
 
 
+def test_sizes_that_the_graph_computes_are_no_layers(tmp_path):
+    """As exporters leave them behind."""
+    net = Net()
+    x = net.conv("images", 3, 16, 3, 2)
+    batch = net.op("Gather", net.op("Shape", x), net.const([0], np.int64))
+    shape = net.op("Concat", batch, net.const([16, -1], np.int64), axis=0)
+    net.output("end", net.op("Reshape", x, shape))
+    assert [layer.operator for layer in layers_of(net, tmp_path)] == ["Conv", "Reshape"]
+
+
 def test_a_detector_is_cut_as_it_will_be_converted(tmp_path):
     """Its tail is the CPU's work then, and no layer, unless the graph shall be kept."""
     data = anchor_free()

@@ -73,6 +73,17 @@ def test_the_job_has_all_that_was_said(jobs, tmp_path) -> None:
     assert not Path(job["load"]["arguments"]["model"]).exists()  # of the time of the job
 
 
+def test_an_image_and_a_board_may_be_named(jobs) -> None:
+    """The board by its name, or the only one."""
+    analysis.analyse(ONNX, "rk3588", SCENES, image=SCENES / "wide.jpg", limit=1, device="ab12")
+    analysis.analyse(ONNX, "rk3588", SCENES, limit=1, device=True)
+    (_, named, images), (_, only, _) = jobs
+    assert named["accuracy_analysis"]["target"] == "rk3588"
+    assert named["accuracy_analysis"]["device_id"] == "ab12"
+    assert only["accuracy_analysis"]["device_id"] is None
+    assert (images[0] != images[1]).any()
+
+
 def test_what_the_toolkit_complains_of_is_told(jobs, monkeypatch) -> None:
     """And a text that is none."""
 

@@ -244,6 +244,12 @@ def test_wrong_options(control, options, error, words):
         small(**options)
 
 
+def test_b_has_to_be_written(control):
+    """Else the product is one with whatever was in memory."""
+    with small() as matmul, pytest.raises(RuntimeError, match="write_b"):
+        matmul(values((4, 64), "INT8"))
+
+
 def test_wrong_matrices(control):
     """Nothing is converted; the message says what is taken."""
     with small() as matmul:

@@ -317,3 +317,13 @@ def test_a_failed_run_names_what_is_known_of_its_cause(
         pytest.raises(RknnStatusError, match=r"the model has Gather \(librknnmrt 2.3.2 fails"),
     ):
         model.run()
+
+
+@pytest.mark.parametrize("wrong", [{"header": 5}, {"soc": "rk3588"}, {"runtime": (2, 3, 2)}])
+def test_other_types_are_named(wrong: dict[str, Any]) -> None:
+    """Not by an attribute that they lack."""
+    (name,) = wrong
+    with pytest.raises(
+        TypeError, match=f"^{name}: expected a [MSR][a-zA-Z]+, got (int|str|tuple)$"
+    ):
+        problems(**{"header": RK3588, **wrong})

@@ -95,6 +95,12 @@ def test_products_of_run_time_matrices(shapes: tuple[tuple[int, ...], ...], macs
     assert product("MatMul", *shapes).macs == macs
 
 
+def test_attention_counts_both_products() -> None:
+    """Query by key and weights by values, for each head."""
+    found = product("exSDPAttention", *[(2, 32, 1, 400)] * 2, (2, 64, 1, 400), (2, 64, 1, 400))
+    assert found.macs == 2 * 400 * 400 * (32 + 64)
+
+
 @pytest.mark.parametrize(
     ("operator", "shapes", "kernel", "macs"),
     [

@@ -9,7 +9,7 @@ import pytest
 from bundles import recorded
 from forks import in_child
 
-from rknn_runtime import GeneralModel, Matmul, MatmulType, Model
+from rknn_runtime import GeneralModel, Matmul, MatmulType, Model, open_library
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import (
     ClosedError,
@@ -21,6 +21,15 @@ from rknn_runtime.errors import (
     UnavailableError,
 )
 from rknn_runtime.npu import raw
+
+
+def test_which_functions_a_library_has():
+    """The simulated runtime has all of the API."""
+    found = raw.functions(open_library("sim"))
+    assert len(found) == 34 and all(found.values())
+    with pytest.raises(TypeError, match="library: expected a Library"):
+        raw.functions("sim")
+
 
 SDK_VERSION, IN_OUT_NUM, INPUT_ATTR = 5, 0, 1
 

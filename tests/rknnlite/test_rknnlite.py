@@ -6,8 +6,10 @@ as its librknnrt.
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -419,6 +421,14 @@ def test_a_failing_runtime_is_reported(lite, control, caplog):
     assert lite.init_runtime() == -1
     assert lite.inference([frame()]) is None
     assert lite.init_runtime() == 0
+
+
+@pytest.mark.parametrize("use", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_an_object_is_neither_copied_nor_pickled(lite, use):
+    """A model is loaded once; and a logger of a class of its own raises PicklingError."""
+    for each in (lite, RKNNLite()):
+        with pytest.raises(TypeError, match="can be neither copied nor pickled"):
+            use(each)
 
 
 def test_the_root_logger_is_left_alone(path, tmp_path):

@@ -188,6 +188,23 @@ def test_other_targets_and_weights_are_refused(disc, y, weights, words):
         disc.score([[0, 1000], [1, 1200]], y, weights)
 
 
+def test_targets_in_a_column_and_of_other_types(disc):
+    """A column stands for its numbers; what never equals a class is wrong everywhere."""
+    rows = [[0, 1000], [1, 1200]]
+    assert disc.score(rows, disc.predict(rows)[:, None]) == 1
+    assert disc.score(rows, [1, 2]) == 0
+
+
+def test_one_target_is_one_number_per_row(tmp_path, control):
+    """As in scikit-learn: no column; Poisson losses end with an exponential."""
+    for activation, expected in (("identity", 2.0), ("exp", np.exp(2.0)), ("none", 2.0)):
+        text = json.dumps({"sklearn": {"task": "regression", "activation": activation}})
+        with MLPRegressor(network(tmp_path, [[2]], text), library="sim") as model:
+            assert model.predict([[1, 2], [3, 4]]).tolist() == [expected, expected]
+            assert model.score([[1, 2]], [expected]) == 1
+            assert model.score([[1, 2]], [0]) == 0
+
+
 def test_numbers_beyond_float16_are_an_error(tmp_path, control):
     """Instead of NaN, which no class is."""
     said = {"task": "regression", "activation": "identity"}
@@ -221,6 +238,16 @@ def test_models_of_scirknn_are_taken(tmp_path, control, name):
         assert model.predict_proba([[0, 0]]).tolist() == [[0.25, 0.75]]
         assert np.allclose(model.predict_log_proba([[0, 0]]), np.log([[0.25, 0.75]]))
         assert model.out_activation_ == "none"
+
+
+def test_the_file_beside_is_read_where_the_custom_string_says_nothing(tmp_path, control):
+    """And only there: a file of old is not believed against the model."""
+    good = json.dumps({"sklearn": {"task": "regression", "activation": "identity"}})
+    other = json.dumps({"sklearn": {"task": "regression", "activation": "exp"}})
+    for text, beside in ((good, other), ("", good), ("my model", good), ('{"labels": []}', good)):
+        path = network(tmp_path, [[2]], text, beside=beside)
+        with MLPRegressor(path, library="sim") as model:
+            assert model.out_activation_ == "identity"
 
 
 WRONG = {
@@ -289,6 +316,13 @@ def test_networks_of_images_are_refused(tmp_path, control):
     path.write_bytes(recorded(inputs=[image()], outputs=[output("map", (1, 5, 4, 6))]).data)
     with pytest.raises(InvalidModelError, match="expected a network with one input and one output"):
         MLPRegressor(path, library="sim")
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"bytes"])
+def test_no_path(wrong):
+    """Bytes have no file beside them."""
+    with pytest.raises(TypeError, match="model: expected a path"):
+        MLPRegressor(wrong, library="sim")
 
 
 def test_a_closed_model_says_so(control):

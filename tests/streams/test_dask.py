@@ -185,6 +185,16 @@ def test_segments_of_a_video(client, plugin, tmp_path):
         segments(path, 0)
 
 
+def test_another_model_is_refused(client, tmp_path):
+    """A path on the workers with another SHA-256 says what to do."""
+    path = tmp_path / "model.bundle"
+    path.write_bytes(model())
+    wrong = NpuPlugin(path, sha256="0" * 64, library="sim")
+    with pytest.raises(ValueError, match="copy the right model"):
+        detect(client, wrong, [])
+    assert list(detect(client, NpuPlugin(path, library="sim"), [("a", image(9))]))
+
+
 def test_wrong_arguments(client, plugin):
     """Each is refused before anything is sent."""
     with pytest.raises(TypeError, match="model"):

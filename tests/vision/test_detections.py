@@ -134,6 +134,16 @@ def test_other_indices_are_refused(index: Any) -> None:
         some()[index]
 
 
+def test_indices_out_of_range_are_refused() -> None:
+    """One that no array can have is an IndexError as well."""
+    for index in (4, -5, 2**63, -(2**63) - 1, 2**70, np.uint64(2**63)):
+        with pytest.raises(IndexError, match=f"expected one of 4 objects, got {index}"):
+            some()[index]
+    for selection in ([7], [-5], [2**63], [2**64 - 1], np.ones(3, bool)):
+        with pytest.raises(IndexError):
+            some()[selection]
+
+
 def test_equality() -> None:
     """Equal fields make equal detections; a missing field differs from one that is there."""
     assert everything() == everything()
