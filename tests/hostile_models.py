@@ -120,7 +120,7 @@ def mutant(number: int, seeds: list[Seed]) -> tuple[str, bytes]:
     for _ in range(rng.choice((1, 1, 2, 4))):
         kind = rng.random()
         if kind < 0.6:
-            change_value(data, rng.choice(values), rng)
+            change_value(data, rng.choice(values or tables), rng)
         elif kind < 0.85:
             change_value(data, rng.choice(tables), rng)
         else:

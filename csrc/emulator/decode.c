@@ -299,15 +299,15 @@ static void note_factors(const decoder *d, const emu_task_entry *entry, emu_node
     const uint32_t *dpu = d->registers[EMU_DPU][d->group[EMU_DPU]];
     const emu_family family = d->emu->soc->family;
     if (node->public.n_inputs < 3 || strstr(node->public.op, "LSTM") == NULL ||
-        (entry->enabled & 0x0d) != 0x0d ||
-        (family != EMU_RK3588 && family != EMU_RK3566 && family != EMU_RV1106)) {
+        (entry->enabled & 0x0d) != 0x0d || family == EMU_RK3576 || family == EMU_RV1103B) {
         return;
     }
+    const uint32_t scale = family == EMU_RK3562 ? 0x0b0 : 0x084;
     for (uint32_t k = 0; k < 2; k++) {
         const emu_tensor *matrix = &d->emu->model->tensors[node->public.inputs[1 + k]];
         if (matrix->has_memory && cna[0x110 >> 2] == matrix->address &&
             (k == 1 || node->factors[0].scale == 0)) {
-            node->factors[k] = (emu_factor){dpu[0x084 >> 2] & 0xffff, dpu[0x088 >> 2] & 0x3f};
+            node->factors[k] = (emu_factor){dpu[scale >> 2] & 0xffff, dpu[(scale + 4) >> 2] & 0x3f};
         }
     }
 }

@@ -156,7 +156,7 @@ static bool has_bias(const rkr_emu *emu, const emu_node *node, const shape *s) {
     for (uint32_t k = 0; is_zero && k < b->bytes; k++) {
         is_zero = emu->memory[b->address + k] == 0;
     }
-    return b->is_constant && b->bytes >= 8 * gates * ((s->h_rows + 7) / 8 * 8) &&
+    return b->is_constant && b->bytes >= 8 * gates * s->h_rows &&
            (s->is_int8 ? b->public.type == 6
                        : b->public.type == 1 && (is_zero || n_elems == 2 * gates * s->h_rows ||
                                                  n_elems == 2 * gates * s->h));
