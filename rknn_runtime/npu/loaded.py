@@ -33,7 +33,7 @@ _FENCES = InitFlag.FENCE_IN_OUTSIDE | InitFlag.FENCE_OUT_OUTSIDE
 #: With these the runtime leaves the caches to `rknn_mem_sync`.
 SYNC_FLAGS = InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE | InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE
 _LIBRKNNRT = (("rk3562", "rk3566", "rk3568", "rk3576", "rk3588", "rv1126b"), "librknnrt")
-#: Flags that only some SoCs understand, those SoCs, and why; see docs/c-api-performance.md.
+#: Flags that only some SoCs understand, those SoCs, and why; see docs/performance.md.
 _FLAGS_OF_SOCS = {
     InitFlag.FENCE_IN_OUTSIDE: _LIBRKNNRT,
     InitFlag.FENCE_OUT_OUTSIDE: _LIBRKNNRT,

@@ -1,4 +1,4 @@
-"""Cores, flags of SoCs, and what a runtime measures."""
+"""What a runtime measures of a run, and of the memory of its device."""
 
 from __future__ import annotations
 
