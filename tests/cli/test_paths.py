@@ -37,6 +37,7 @@ bench compare {x} net.onnx
 bench compare net.onnx {x}
 doctor {x} --sim
 doctor --log {x}
+doctor model.rknn photos --labels {x}.txt
 predict {x}
 predict {x}.onnx
 accuracy {x}.rknn model.rknn --images photos
@@ -51,6 +52,7 @@ READ_FOLDERS = """
 convert net.onnx --for rk3588 --calibrate {x}
 convert net.onnx --for rk3588 --evaluate {x}
 doctor --root {x}
+info model.rknn --health --photos {x}
 accuracy model.rknn model.rknn --images {x}
 accuracy model.rknn model.rknn --images photos --labels {x}
 accuracy net.onnx --for rk3588 --calibrate {x}
@@ -62,6 +64,8 @@ convert net.onnx --for rk3588 --report {x}
 convert net.onnx --for rk3588 --html {x}
 convert net.onnx --for rk3588 --log {x}
 detect model.rknn photos --sim -o {x}
+doctor model.rknn photos --html {x}
+accuracy model.rknn model.rknn --images photos --html {x}
 bench model.rknn --sim -o {x}
 bench model.rknn --sim --html {x}
 bench model.rknn --sim --plot {x}.png
