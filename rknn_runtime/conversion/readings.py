@@ -1,7 +1,7 @@
 """Read a detector on photos in the ways that people get wrong, and name the most plausible one.
 
-Nobody says what the photos show. A reading is plausible if it finds objects with confidence, and
-the same ones in the mirrored and in the shrunk photo; wrong readings do not.
+The content of the photos is not known. A reading is plausible if it finds objects with confidence,
+and the same ones in the mirrored and in the shrunk photo; wrong readings do not.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Way:
     options: Options = ()
 
     def changes(self, other: Way) -> dict[str, str]:
-        """Say what another way does differently, by cause."""
+        """Describe the differences of another way, by cause."""
         found = {}
         if other.head != self.head:
             found["head"] = f"the head {other.head}"
@@ -98,7 +98,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Tried:
-    """A way, and what it finds."""
+    """A way and its objects."""
 
     way: Way
     #: The sum of the confidences that other views confirm, per photo.
@@ -113,7 +113,7 @@ class Readings:
     """The verdict; ``str()`` is a text."""
 
     model: str
-    #: What is wrong, the most likely first: ``"labels"``, ``"head"``, ``"scale"``, ``"color"``,
+    #: The mistakes, the most likely first: ``"labels"``, ``"head"``, ``"scale"``, ``"color"``,
     #: ``"normalization"`` or ``"letterbox"``; empty if nothing is, or nothing is known.
     causes: tuple[str, ...]
     #: Whether the photos prove it.
@@ -418,7 +418,7 @@ class _Trials:
         return self.tried[way]
 
     def _views(self, way: Way) -> list[list[list[Array]]] | None:
-        """Return the outputs of each photo: as it is, mirrored and shrunk."""
+        """Return the outputs of each photo: plain, mirrored and shrunk."""
         key = way.color, way.normalization, way.is_stretched
         if key not in self._outputs:
             self._say(f"trying {way.color}, {way.normalization}{', stretched' * way.is_stretched}")
@@ -565,7 +565,7 @@ def _verdict(subject: _Subject, trials: _Trials, given: Way | None, complaint: s
         if rivals:
             text = f"not sure: with the head {rivals[0]} it finds as much; compare the boxes"
         return Readings(name, (), margin < 1 / _EQUAL and not rivals, text, "", margin)
-    # Of ways that are as good, the one with the fewest changes.
+    # Choose the way with the fewest changes among those that are as good.
     base = given or Way("", subject.color, subject.normalization_name)
     good = [each for each in tried if each.quality >= _EQUAL * best]
     count = None if subject.labels is None else len(subject.labels)
@@ -625,7 +625,7 @@ def _classes(subject: _Subject, way: Way) -> int | None:
 
 
 def _guess(subject: _Subject, start: Tried | None, complaint: str) -> Readings:
-    """Say what is likely if no reading finds anything plausible."""
+    """Return the likely cause if no reading finds plausible objects."""
     name, head = subject.path.name, "" if start is None else start.way.head
     usual = "0 to 255" if head.startswith("yolox") else "0 to 1"
     nothing = "not sure: no reading finds plausible objects"

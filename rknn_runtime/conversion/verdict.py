@@ -42,7 +42,7 @@ class Advice(NamedTuple):
 
 @dataclass(frozen=True)
 class Example:
-    """An image with the objects of both sides drawn in; those of one side alone are marked."""
+    """An image with the objects of both sides; objects of one side alone are marked."""
 
     name: str
     #: ``(H, W, 3) uint8``, RGB.

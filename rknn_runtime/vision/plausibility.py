@@ -1,4 +1,4 @@
-"""Judge whether objects can be what an image shows, and say what is wrong with a model.
+"""Judge whether an image can show the objects found in it, and describe faults of models.
 
 Every command and class uses these faults, words and cures.
 """
@@ -89,7 +89,7 @@ def tell(text: str) -> None:
 
 
 def signs(found: Detections, size: tuple[int, int] | None, most: int) -> Iterator[str]:
-    """Yield the signs that objects are not what an image shows.
+    """Yield the signs of implausible objects.
 
     Args:
         found: The objects of one image.

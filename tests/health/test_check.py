@@ -142,3 +142,14 @@ def test_the_command_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["info", "--health", "--json", str(ill)]) == 0
     (finding,) = json.loads(capsys.readouterr().out)["health"]
     assert set(finding) == {"kind", "tensors", "text", "cure"}
+
+
+def test_photos_are_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is found in them is a symptom only if no photo can show it."""
+    image = pytest.importorskip("PIL.Image")
+    command = ["info", "--health", str(SHAPES), "--photos"]
+    assert main([*command, str(PROJECT / "examples" / "scenes")]) == 0
+    assert capsys.readouterr().out.endswith("\nhealth\n  nothing found\n")
+    image.new("RGB", (64, 64)).save(tmp_path / "black.png")
+    assert main([*command, str(tmp_path)]) == 0
+    assert "- nothing: nothing is found in any image: find the cause" in capsys.readouterr().out
