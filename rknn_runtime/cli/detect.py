@@ -243,7 +243,7 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
                     report.fail(item, result)
                 else:
                     report.add(item, result)
-                    if item.frame is not None:
+                    if item.frame is not None and not item.is_live:
                         frames, objects = videos.get(item.source, (0, 0))
                         videos[item.source] = frames + 1, objects + len(result)
                     if gallery is not None:
