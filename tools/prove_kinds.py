@@ -2,11 +2,10 @@
 
     python tools/prove_kinds.py --results results.jsonl ... --models folder ...
 
-Results are those of ``tools/generate_networks``; a later file's row replaces an earlier one of the
+``tools/generate_networks`` makes the results; a later file's row replaces an earlier one of the
 same network. Models are files whose recorded answers the tests compare in every bit. A kind is
-proven on a family of SoCs if a right network has such a task. Of a wrong network whose nodes are
-all executed, the kind with the fewest right networks is to blame, and not proven; if it has many,
-the reason lies elsewhere.
+proven on a family of SoCs if a right network has such a task. A wrong network, if all of its nodes
+are executed, disproves its kind with the fewest right networks, unless these are many.
 """
 
 from __future__ import annotations

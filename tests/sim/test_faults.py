@@ -65,7 +65,7 @@ def test_info_and_doctor_warn(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_padded_average_of_everything_is_noted_before_converting(
     tmp_path: Path, pads: list[int], count: int
 ) -> None:
-    """Its file does not show that the padding is missing: the network does."""
+    """The network shows the padding; its file lacks it."""
     helper = pytest.importorskip("onnx.helper")
     from rknn_runtime.conversion.plan import plan_of
 
@@ -84,7 +84,7 @@ def test_padded_average_of_everything_is_noted_before_converting(
 
 
 def test_faults_are_what_the_emulator_computes() -> None:
-    """The second image of a batch stays what the memory held: zeros."""
+    """The second image of a batch keeps the zeros of the memory."""
     machine = Emulator(FILES["faulty/maxpool2_rk3576.rknn"])
     machine.set_input(0, np.full(machine.inputs[0].shape, 50, np.int8))
     machine.run()

@@ -75,7 +75,7 @@ def read(path: Path | None) -> dict[str, dict[str, Any]]:
 
 
 def try_case(options: Any, toolkit: Toolkit, family: str, index: int, done: dict[str, Any]) -> None:
-    """Judge a network for each pair of SoC and type, and print and keep what is not right."""
+    """Judge a network for each pair of SoC and type; print and keep wrong files."""
     names = [f"{options.seed} {family}:{index} {pair}" for pair in options.pairs]
     if all(name in done for name in names):
         return

@@ -313,7 +313,7 @@ STEPS: dict[str, Step] = {
     "concatside": concat_side, "split": split, "pad": pad, "reduction": reduction,
     "softmax": softmax, "depth": space_to_depth, "instancenorm": instance_norm,
 }  # fmt: skip
-#: Steps of chains: those that leave an image behind that others can work on.
+#: Steps of chains: their result is an image again.
 LINKS = (
     "conv", "conv", "depthwise", "group", "dilated", "transposed", "activation", "silu", "gelu",
     "prelu", "clip", "pooling", "resize", "broadcast", "twomaps", "skip", "excite", "batchnorm",

@@ -1,8 +1,8 @@
 """Compare a file on the emulator with its network in float.
 
-How far the two may differ is derived, not set: every tensor that the file stores is moved by up to
-half of its step, every constant by half of its own, at random and several times; the results show
-how much of that arrives at the outputs.
+The allowed difference is derived from the file. Every stored tensor is moved by up to half of its
+step, every constant by up to half of its own, at random and several times; the outputs show how
+much of that arrives.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class Reference:
     def run(
         self, inputs: list[Array], unsure: list[float]
     ) -> tuple[list[Array], list[list[Array]]]:
-        """Return the exact outputs, and those of each trial."""
+        """Return the exact outputs, and the outputs of each trial."""
         given = dict(zip(self.inputs, inputs))
         zeros = {name: np.zeros((), np.float32) for name, _, _ in self._moves}
         found = self._session.run(None, {**given, **zeros})
@@ -309,7 +309,7 @@ def step_of(tensor: TensorInfo, values: Array) -> float:
 def stored_tensors(network: bytes, machine: Emulator, seen: list[Array]) -> dict[str, TensorInfo]:
     """Return the file's tensors by the network's names: by their own, or else by size and range.
 
-    The toolkit renames what it turns or merges: the scores of an attention, for example.
+    The toolkit renames some tensors, such as the scores of an attention.
     """
     known = {tensor.name: tensor for tensor in machine.tensors}
     model = onnx.load_model_from_string(network)
@@ -361,7 +361,7 @@ def _measure(
 
 
 def _is_close(tensors: Sequence[TensorInfo], stored: list[Array], theirs: list[Array]) -> bool:
-    """Whether values are those of the toolkit's simulator, up to its other roundings."""
+    """Whether values equal the simulator's, up to its other roundings."""
     for tensor, ours, other in zip(tensors, stored, theirs):
         if ours.size != other.size:
             return False

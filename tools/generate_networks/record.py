@@ -74,7 +74,7 @@ def _small_case(seed: int, family: str, number: int) -> Any:
 
 
 def stored_inputs(machine: Emulator, seed: int) -> list[np.ndarray]:
-    """Draw what the inputs hold, the same with every version of NumPy."""
+    """Draw stored values for the inputs, the same with every version of NumPy."""
     random = np.random.RandomState(seed)
     found = []
     for tensor in machine.inputs:

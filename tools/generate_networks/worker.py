@@ -1,7 +1,7 @@
 """Convert network after network in one process: importing the toolkit takes longer than a job.
 
 Runs in the toolkit's own Python. Each line of the standard input is the path of a job in JSON; each
-answer is a line, too. What the toolkit prints goes to the standard error.
+answer is a line, too. The toolkit prints to the standard error.
 """
 
 from __future__ import annotations
