@@ -47,8 +47,8 @@ static bool find_product(const rkr_emu *emu, const emu_node *node, product *p) {
     return ours && ar == p->m && ac == bc && br == p->n;
 }
 
-/* The third input of an exMatMul is one number, or one for each column. The attribute c_type says
- * what it is for; in mini containers, which have none, the commands do. */
+/* The third input of an exMatMul is one number, one for each column, or a mask. The attribute
+ * c_type says what it is for; in mini containers, which have none, the commands do. */
 static bool find_third(const rkr_emu *emu, emu_node *node, const product *p) {
     const emu_file_node *file = &emu->model->nodes[node - emu->nodes];
     const rkr_emu_tensor *c = emu_in(emu, node, 2);
@@ -64,8 +64,11 @@ static bool find_third(const rkr_emu *emu, emu_node *node, const product *p) {
     }
     node->values->mode = strcmp(kind, "mul") == 0 ? "mul" : strcmp(kind, "add") == 0 ? "add" : "";
     node->values->read |= 1u << 2;
+    const uint32_t *d = c->dims;
     return node->values->mode[0] != 0 &&
-           (c->n_elems == 1 || (c->n_elems == p->n && c->dims[c->n_dims - 1] == p->n));
+           (c->n_elems == 1 || (c->n_elems == p->n && d[c->n_dims - 1] == p->n) ||
+            (c->n_dims == 4 && d[2] == 1 && (d[0] == 1 || d[0] == p->batch) &&
+             (d[1] == 1 || d[1] == p->m) && (d[3] == 1 || d[3] == p->n)));
 }
 
 bool emu_check_matmul(const rkr_emu *emu, emu_node *node) {
@@ -96,9 +99,13 @@ bool emu_float_matmul(rkr_emu *emu, const emu_node *node, float *const *in, floa
     if (in[2] == NULL) {
         return true;
     }
-    const bool is_one = emu_in(emu, node, 2)->n_elems == 1, adds = node->values->mode[0] == 'a';
+    const rkr_emu_tensor *c = emu_in(emu, node, 2);
+    const bool adds = node->values->mode[0] == 'a', is_map = c->n_dims == 4;
+    const size_t heads = is_map ? c->dims[0] : 1, rows = is_map ? c->dims[1] : 1;
+    const size_t columns = (size_t)c->n_elems / heads / rows;
     for (size_t i = 0; i < p.batch * p.m * p.n; i++) {
-        const float third = in[2][is_one ? 0 : i % p.n];
+        const size_t head = heads == 1 ? 0 : i / (p.m * p.n), row = rows == 1 ? 0 : i / p.n % p.m;
+        const float third = in[2][(head * rows + row) * columns + (columns == 1 ? 0 : i % p.n)];
         out[0][i] = adds ? out[0][i] + third : out[0][i] * third;
     }
     return true;
