@@ -20,13 +20,15 @@ from nets import (
     yolox,
 )
 
-from rknn_runtime import Detector, Model
+from rknn_runtime import Detector, Model, TensorType
 from rknn_runtime.conversion.cut import coefficients_apart, find_tail
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import head_of
 from rknn_runtime.conversion.plan import custom_string, plan_of
-from rknn_runtime.conversion.report import in_float
+from rknn_runtime.conversion.sides import OnnxSide
 from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.modelfile.info import Preprocessing
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 
 NAMES = [f"class {i}" for i in range(CLASSES)]
 #: Net, its task, the head of what is left, that of the whole graph (None: not decoded there).
@@ -62,10 +64,26 @@ NETS = {
 PIXELS = np.random.default_rng(1).integers(0, 256, (SIZE, SIZE, 3), np.uint8)
 
 
+def in_float(onnx, frame, said):
+    """Make a bundle that answers a frame as a network of one image does in float."""
+    source = OnnxSide(onnx, "the network", (Preprocessing((0.0,) * 3, (255.0,) * 3, False),))
+    answer = source.run(0, (frame,))
+    floats = {"dtype": TensorType.FLOAT16, "zero_point": None, "scale": None}
+    n, height, width, channels = frame.shape
+    (image,) = source.graph.inputs
+    outputs = zip(source.graph.outputs, answer)
+    return bundle_from_arrays(
+        [describe_input(image.name, (n, channels, height, width), **floats)],
+        [describe_output(each.name, array.shape, **floats) for each, array in outputs],
+        [Record(answer, [frame])],
+        custom_string=said,
+    )
+
+
 def found_in(onnx, asked, threshold=0.2, **custom):
     """Every box that is found in an image, whatever it overlaps."""
     said = json.dumps({"labels": NAMES, **custom})
-    bundle = in_float(onnx, [PIXELS[None]], [[0.0] * 3], [[255.0] * 3], said)
+    bundle = in_float(onnx, PIXELS[None], said)
     with Model(bundle, library="sim") as model:
         detector = Detector(model, None, threshold, 1.0, asked)
         return detector.head, detector(PIXELS)
