@@ -190,11 +190,13 @@ static bool check_dpu(rkr_emu *emu, const emu_dpu *dpu) {
            check_stage(emu, dpu, &dpu->bn);
 }
 
-/* Its registers do not tell int16 from int8. */
+/* Its registers do not tell int16 from int8; the node's input does, if the task has a node. */
 static bool check_pooled_type(rkr_emu *emu, const emu_task *task) {
     const rkr_emu_node *node = &emu->nodes[task->node].public;
-    const uint32_t bytes =
-        node->n_inputs == 0 ? 0 : emu->model->tensors[node->inputs[0]].public.elem_bytes;
+    if (node->n_inputs == 0) {
+        return true;
+    }
+    const uint32_t bytes = emu->model->tensors[node->inputs[0]].public.elem_bytes;
     return bytes == element_bytes(task->pool.precision) ||
            emu_refuse(emu, "pooling of values of %u bytes", bytes);
 }

@@ -158,6 +158,8 @@ def _end_at(graph: OnnxGraph, tensor: str, node: Any) -> _End | str | None:
         return None
     if node.op_type == "Conv" and _is_expectation(graph, node):
         return None
+    if node.op_type == "Conv" and _is_box_form(graph, node):
+        return f"{tensor!r} computes boxes by fixed weights, and no known head has that"
     shape = graph.shape(tensor)
     if shape is None or len(shape) != 4 or shape[0] != 1:
         found = "an open shape" if shape is None else f"shape {list(shape)}"
@@ -171,6 +173,16 @@ def _is_expectation(graph: OnnxGraph, node: Any) -> bool:
     if weights is None or weights.ndim < 3 or weights.shape[0] != 1 or weights.shape[1] < 2:
         return False
     return bool(np.array_equal(weights.ravel(), np.arange(weights.size)))
+
+
+def _is_box_form(graph: OnnxGraph, node: Any) -> bool:
+    """Tell whether a convolution brings the four numbers of a box into another form.
+
+    Half of its weights are zero, as corners or sizes depend on two numbers each. Weights that
+    were trained are not.
+    """
+    weights = graph.constant(node.input[1])
+    return weights is not None and weights.size == 16 and int(np.count_nonzero(weights)) <= 8
 
 
 def _scaled_convolution(graph: OnnxGraph, node: Any) -> bool:

@@ -538,6 +538,10 @@ def _sound(boxes: Array, size: tuple[int, int]) -> list[int]:
 def _verdict(subject: _Subject, trials: _Trials, given: Way | None, complaint: str) -> Readings:
     """Name the causes, whether the photos prove them, and the cure."""
     name, tried = subject.path.name, list(trials.tried.values())
+    if given is not None and subject.path.suffix.lower() == ".onnx":
+        # A converted file's ranges will tell the decoder what the network in float does not.
+        same = [each for each in tried if replace(each.way, options=given.options) == given]
+        given = max(same, key=lambda each: each.quality).way if same else given
     start = None if given is None else trials.tried.get(given)
     best = max((each.quality for each in tried), default=0.0)
     if best < _PLAUSIBLE:

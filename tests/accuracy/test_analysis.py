@@ -144,7 +144,7 @@ def test_the_command_shows_it(
 
 
 OF_TOOLKIT = (
-    "--judge x", "--keep-graph", "--color RGB", "--quantized-algorithm normal", "--device",
+    "--judge x", "--keep-graph", "--quantized-algorithm normal", "--device",
     "--toolkit 2.3.2", "--environment .",
 )  # fmt: skip
 
@@ -157,8 +157,8 @@ REFUSED = {
     ONE: OF_SIDES,
     TWO: (*OF_TOOLKIT, "--for rk3588", "--calibrate .", "--plot x", "--names coco", "--head auto",
           "--mean 0", "--std 1"),
-    TEXT: (*OF_SIDES, *OF_TOOLKIT, "--for rk3588", "--calibrate .", "--limit 1", "--mean 0",
-           "--std 1"),
+    TEXT: (*OF_SIDES, *OF_TOOLKIT, "--for rk3588", "--calibrate .", "--limit 1", "--color RGB",
+           "--mean 0", "--std 1"),
 }  # fmt: skip
 
 
@@ -171,6 +171,3 @@ def test_options_of_another_form(form, tmp_path, capsys, monkeypatch):
     for option in REFUSED[form]:
         assert main(["accuracy", *form.split(), *option.split()]) == 1
         assert f"rknn-runtime: {option.split()[0]}: expected " in capsys.readouterr().err
-
-
-ONE, TWO, TEXT = "net.onnx --for rk3588 --calibrate .", "a.rknn b.rknn --images .", "analysis.txt"

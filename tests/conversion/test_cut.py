@@ -19,6 +19,7 @@ from nets import (
     yolov6,
     yolox,
 )
+from paths import PROJECT
 
 from rknn_runtime import Detector, Model, TensorType
 from rknn_runtime.conversion.cut import coefficients_apart, find_tail
@@ -248,6 +249,15 @@ def test_what_is_no_detector_is_not_cut():
     tail = find_tail(OnnxGraph(classifier().model(), "x.onnx"))
     assert isinstance(tail, str)
     assert "expected a convolution" in tail or "GlobalAveragePool" in tail or "one grid" in tail
+
+
+def test_boxes_of_fixed_weights_are_no_last_convolution():
+    """They were taken for a head's distances, and every box had a few pixels."""
+    network = PROJECT / "examples" / "models" / "shapes.onnx"
+    tail = find_tail(OnnxGraph(network.read_bytes(), network.name))
+    assert tail == (
+        "'/to_cxcywh.0/Conv_output_0' computes boxes by fixed weights, and no known head has that"
+    )
 
 
 @pytest.mark.parametrize("data", [b"", b"no model", b"\x00" * 100])

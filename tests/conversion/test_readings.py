@@ -77,12 +77,11 @@ def test_nothing_is_said_against_right_files(path: Path) -> None:
     assert try_readings(path, [SCENE]).causes == ()
 
 
-def test_a_head_that_is_cut_out_wrongly() -> None:
-    """The example's head is not YOLOv6's, which its end looks like: uncut it is right."""
+def test_a_network_in_float_does_not_say_how_its_boxes_are_scaled() -> None:
+    """So it is no mistake: a converted file's ranges say it."""
     pytest.importorskip("onnxruntime")
     found = try_readings(SHAPES.with_name("shapes.onnx"), [SCENE])
-    assert found.causes[0] == "head"
-    assert found.cure.endswith("--keep-graph")
+    assert found.causes == ()
 
 
 @ZOO
