@@ -313,6 +313,19 @@ static void check_bounds(rkr_emu *emu, emu_node *node) {
     }
 }
 
+/* On every SoC, the commands of int8 files write another constant than the toolkit's simulator. */
+static void check_choice(rkr_emu *emu, emu_node *node) {
+    const rkr_emu_node *n = &node->public;
+    const bool chooses = strcmp(n->op, "Where") == 0 && n->n_outputs == 1;
+    for (uint32_t i = 1; chooses && i < 3 && i < n->n_inputs; i++) {
+        const emu_tensor *value = &emu->model->tensors[n->inputs[i]];
+        if (value->is_constant && emu->model->tensors[n->outputs[0]].public.elem_bytes == 1) {
+            doubt(emu, node, node->first_task, "may write other values than the constant",
+                  value->public.name);
+        }
+    }
+}
+
 void emu_find_doubts(rkr_emu *emu) {
     uint32_t left = MOST_ATOMS;
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
@@ -324,6 +337,7 @@ void emu_find_doubts(rkr_emu *emu) {
         }
         if (tasks > 0) {
             check_bounds(emu, node);
+            check_choice(emu, node);
         }
         for (uint32_t k = 0; tasks > 0 && k < node->public.n_outputs && node->doubt == before;
              k++) {

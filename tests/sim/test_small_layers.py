@@ -28,6 +28,8 @@ WRONG = {
     "plain_swish_rk3566": "leaves out some values of 'x0'",
     # counts Clip's upper bound from 0, not from the lower bound
     "clamp_rv1106": "has an upper bound of another unit",
+    # writes 0 where it should write the constant -0.7
+    "where_rk3588": "may write other values than the constant 'k'",
     # lets the 65th channel read two kernels where one was stored
     "lone_channel_rk3576": "reads past the end of",
 }
