@@ -111,7 +111,8 @@ def memory_size(context: Context) -> MemorySize:
 
 def custom_string(context: Context) -> str:
     """Ask for the text that was given to the toolkit."""
-    return _text(answer(context, "CUSTOM_STRING", "rknn_custom_string *").string)
+    info = answer(context, "CUSTOM_STRING", "rknn_custom_string *")  # owns its array
+    return _text(info.string)
 
 
 def _tensor(context: Context, direction: str, index: int, current: bool) -> QueriedTensor:
