@@ -16,6 +16,8 @@ static const char pool_batch[] =
 static const char nearest[] =
     FAULT "it ignores nearest_mode; export asymmetric with floor, or half_pixel with "
           "round_prefer_floor";
+static const char resize_scale[] =
+    FAULT "it resizes by another scale where scale * size is no whole number; give the sizes";
 static const char little_memory[] =
     FAULT "it reserves less memory for the result than its commands write, over another tensor; "
           "use a multiple of 16 channels";
@@ -114,6 +116,19 @@ static bool ignores_rounding(const emu_attributes *a, const rkr_emu_tensor *in,
            (out->dims[2] > 2 * in->dims[2] || out->dims[3] > 2 * in->dims[3]);
 }
 
+static bool is_cut_short(const rkr_emu *emu, const emu_node *node, const rkr_emu_tensor *in,
+                         const rkr_emu_tensor *out) {
+    float scales[2];
+    const bool knows = in->n_dims == 4 && out->n_dims == 4 && emu_find_scales(emu, node, scales);
+    for (uint32_t i = 0; knows && i < 2; i++) {
+        const double exact = (double)scales[i] * in->dims[2 + i];
+        if (exact - out->dims[2 + i] > 0.01) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     const rkr_emu_node *public = &node->public;
     if (public->n_inputs == 0 || public->n_outputs == 0) {
@@ -134,6 +149,10 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
         strcmp(public->op, "Resize") == 0 && strcmp(node->values->mode, "nearest") == 0 &&
         ignores_rounding(node->values, in, out)) {
         return nearest;
+    }
+    if (node->values != NULL && node->n_tasks > 0 && strcmp(public->op, "Resize") == 0 &&
+        strcmp(node->values->mode, "nearest") == 0 && is_cut_short(emu, node, in, out)) {
+        return resize_scale;
     }
     const emu_tensor *result = &emu->model->tensors[public->outputs[0]];
     if (emu->soc->family == EMU_RV1106 && node->n_tasks > 0 && node->tasks_understood &&

@@ -31,14 +31,13 @@ bool emu_float_repeat(rkr_emu *emu, const emu_node *node, float *const *in, floa
     return true;
 }
 
-/* Resize of the last two dimensions; half_pixel unless it says asymmetric or align_corners. The
- * file has the scales that were given (input 2), which decide where a size was rounded, or the
- * sizes. */
 static bool is_one_of(const char *text, const char *a, const char *b) {
     return strcmp(text, a) == 0 || strcmp(text, b) == 0;
 }
 
-static bool find_scales(const rkr_emu *emu, const emu_node *node, float *scales) {
+/* The file has the scales that were given (input 2), which decide where a size was rounded, or the
+ * sizes. */
+bool emu_find_scales(const rkr_emu *emu, const emu_node *node, float *scales) {
     const rkr_emu_tensor *in = emu_in(emu, node, 0), *out = emu_out(emu, node, 0);
     scales[0] = (float)out->dims[2] / (float)in->dims[2];
     scales[1] = (float)out->dims[3] / (float)in->dims[3];
@@ -74,6 +73,7 @@ static bool has_whole_factor(const rkr_emu_tensor *in, const rkr_emu_tensor *out
     return true;
 }
 
+/* Of the last two dimensions; half_pixel unless it says asymmetric or align_corners. */
 bool emu_check_resize(const rkr_emu *emu, emu_node *node) {
     const rkr_emu_tensor *in = emu_in(emu, node, 0);
     const rkr_emu_tensor *out = emu_out(emu, node, 0);
@@ -88,7 +88,7 @@ bool emu_check_resize(const rkr_emu *emu, emu_node *node) {
            (is_one_of(a->coordinates, "", "half_pixel") ||
             is_one_of(a->coordinates, "asymmetric", "align_corners") ||
             strcmp(a->coordinates, "pytorch_half_pixel") == 0) &&
-           find_scales(emu, node, a->scales);
+           emu_find_scales(emu, node, a->scales);
 }
 
 static double nearest(const emu_attributes *a, double x) {

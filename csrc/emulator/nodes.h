@@ -153,3 +153,5 @@ emu_check_fn emu_check_recurrent;
 /* floats_windows.c: sizes */
 emu_compute_fn emu_float_repeat, emu_float_resize, emu_float_average, emu_float_to_depth;
 emu_check_fn emu_check_repeat, emu_check_resize, emu_check_average, emu_check_to_depth;
+/* Of height and width, of a Resize; false where they do not fit its sizes. */
+bool emu_find_scales(const rkr_emu *emu, const emu_node *node, float *scales);
