@@ -204,6 +204,13 @@ static bool is_plain(const emu_tensor *tensor) {
     return tensor->public.layout == RKR_EMU_PLAIN && tensor->public.n_elems > 1;
 }
 
+/* Values side by side are taken for values that lie an atom apart. */
+static bool reads_past_values(const emu_tensor *tensor, const region *from) {
+    const uint64_t bytes = tensor->public.n_elems * tensor->public.elem_bytes;
+    return is_plain(tensor) && !is_scratch(tensor) && from->end > tensor->address + 2 * bytes &&
+           from->end > tensor->address + bytes + 64;
+}
+
 /* Groups of channels lie where the tensor has them. Of one in plain order only moves may leave out
  * bytes. */
 static void check_reading(rkr_emu *emu, emu_node *node, uint32_t index, const region *from,
@@ -225,6 +232,8 @@ static void check_reading(rkr_emu *emu, emu_node *node, uint32_t index, const re
         doubt(emu, node, index, "reads other bytes than the channels of", tensor->public.name);
     } else if (is_plain(tensor) && keeps_order && has_gaps(from)) {
         doubt(emu, node, index, "leaves out some values of", tensor->public.name);
+    } else if (reads_past_values(tensor, from)) {
+        doubt(emu, node, index, "reads past the values of", tensor->public.name);
     } else if (takes_for_channels(tensor, task)) {
         doubt(emu, node, index, "takes for channels what is none in", tensor->public.name);
     }

@@ -32,6 +32,8 @@ WRONG = {
     "where_rk3588": "may write other values than the constant 'k'",
     # takes other pixels where 17 * 0.75 is cut to 12
     "resize_rk3566": "it resizes by another scale",
+    # slices the result of an LSTM, which lies in plain order, as groups of channels
+    "recurrent_rv1103b": "reads past the values of",
     # lets the 65th channel read two kernels where one was stored
     "lone_channel_rk3576": "reads past the end of",
 }
