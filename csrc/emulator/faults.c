@@ -116,6 +116,22 @@ static bool ignores_rounding(const emu_attributes *a, const rkr_emu_tensor *in,
            (out->dims[2] > 2 * in->dims[2] || out->dims[3] > 2 * in->dims[3]);
 }
 
+/* The commands write more than the file reserves, where another tensor lies meanwhile. */
+static bool lacks_memory(const rkr_emu *emu, const emu_tensor *result) {
+    const uint64_t end = (uint64_t)result->address + result->public.native_bytes;
+    const uint64_t written = (uint64_t)result->address + emu_tensor_bytes(emu, result);
+    for (uint32_t i = 0; i < emu->model->n_tensors && written > end; i++) {
+        const emu_tensor *other = &emu->model->tensors[i];
+        if (other != result && other->has_memory && !other->is_constant &&
+            other->address < written &&
+            (uint64_t)other->address + other->public.native_bytes > end &&
+            other->written_by <= result->read_by && result->written_by <= other->read_by) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool is_cut_short(const rkr_emu *emu, const emu_node *node, const rkr_emu_tensor *in,
                          const rkr_emu_tensor *out) {
     float scales[2];
@@ -154,9 +170,8 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
         strcmp(node->values->mode, "nearest") == 0 && is_cut_short(emu, node, in, out)) {
         return resize_scale;
     }
-    const emu_tensor *result = &emu->model->tensors[public->outputs[0]];
-    if (emu->soc->family == EMU_RV1106 && node->n_tasks > 0 && node->tasks_understood &&
-        emu_tensor_bytes(emu, result) > result->public.native_bytes) {
+    if (node->n_tasks > 0 && node->tasks_understood &&
+        lacks_memory(emu, &emu->model->tensors[public->outputs[0]])) {
         return little_memory;
     }
     if (node->n_tasks > 0 && strcmp(public->op, "PRelu") == 0 && in->n_dims == 3 &&

@@ -26,6 +26,7 @@ typedef struct {
     uint32_t bytes; /* of memory from `address` on */
     bool is_named;  /* relocations name it, and the first word among them adds: */
     uint32_t first_word, first_addend;
+    uint32_t written_by, read_by; /* the first node that writes it, the last that reads it */
 } emu_tensor;
 
 typedef struct {
