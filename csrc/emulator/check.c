@@ -31,31 +31,18 @@ static uint32_t groups_of(uint32_t c, uint32_t group) {
     return (c + group - 1) / group;
 }
 
-static uint32_t element_bytes(emu_precision precision) {
-    switch (precision) {
-    case EMU_INT8:
-        return 1;
-    case EMU_INT16:
-    case EMU_FLOAT16:
-        return 2;
-    default:
-        return 4;
-    }
-}
-
-static uint64_t input_bytes(const rkr_emu *emu, const emu_convolution *conv) {
-    const uint64_t bytes = conv->fp16 ? 2 : 1;
-    if (conv->pixels) {
-        return extent(1, 0, conv->in_h, conv->in_line, conv->in_w, conv->in_c * bytes,
-                      conv->in_c * bytes);
-    }
-    const uint32_t atom = emu->chip->c2_bytes;
-    return extent(groups_of(conv->in_c, conv->fp16 ? atom / 2 : atom), conv->in_plane, conv->in_h,
-                  conv->in_line, conv->in_w, atom, atom);
-}
-
 static bool check_input(rkr_emu *emu, const emu_convolution *conv) {
-    const uint64_t last = input_bytes(emu, conv);
+    const uint64_t bytes = conv->fp16 ? 2 : 1;
+    uint64_t last;
+    if (conv->pixels) {
+        last = extent(1, 0, conv->in_h, conv->in_line, conv->in_w, conv->in_c * bytes,
+                      conv->in_c * bytes);
+    } else {
+        const uint32_t atom = emu->chip->c2_bytes;
+        const uint32_t group = conv->fp16 ? atom / 2 : atom;
+        last = extent(groups_of(conv->in_c, group), conv->in_plane, conv->in_h, conv->in_line,
+                      conv->in_w, atom, atom);
+    }
     return emu_inside(emu, conv->in_address, last)
                ? true
                : emu_refuse(emu, "an input at 0x%x of %llu bytes outside of memory",
@@ -129,39 +116,29 @@ bool emu_check_weight_offsets(rkr_emu *emu, const emu_dpu *dpu) {
     return emu_refuse(emu, "offsets of weights at 0x%x that are no constants", bs->block);
 }
 
-/* 0 where there is none in memory. */
-static uint64_t operand_bytes(const emu_dpu *dpu) {
-    const emu_ew *ew = &dpu->ew;
-    if (ew->op == EMU_EW_NONE || ew->source != EMU_MEMORY) {
-        return 0;
-    }
-    const uint32_t atom = emu_atom_of(dpu->atom_bytes, ew->precision);
-    const uint32_t group = atom / element_bytes(ew->precision);
-    const uint64_t pixels = ew->per_channel ? 1 : (uint64_t)dpu->w * dpu->h;
-    return extent(groups_of(dpu->c, group), ew->plane, 1, 0, pixels, atom, atom);
-}
-
 static bool check_operand(rkr_emu *emu, const emu_dpu *dpu) {
     const emu_ew *ew = &dpu->ew;
-    const uint64_t bytes = operand_bytes(dpu);
-    if (bytes == 0 || emu_inside(emu, ew->address, bytes)) {
+    if (ew->op == EMU_EW_NONE || ew->source != EMU_MEMORY) {
+        return true;
+    }
+    const uint32_t atom = emu_atom_of(dpu->atom_bytes, ew->precision);
+    const uint32_t group = atom / emu_bytes_of(ew->precision);
+    const uint64_t pixels = ew->per_channel ? 1 : (uint64_t)dpu->w * dpu->h;
+    const uint64_t bytes = extent(groups_of(dpu->c, group), ew->plane, 1, 0, pixels, atom, atom);
+    if (emu_inside(emu, ew->address, bytes)) {
         return true;
     }
     return emu_refuse(emu, "an operand at 0x%x outside of memory", ew->address);
-}
-
-static uint64_t source_bytes(const emu_dpu *dpu) {
-    const uint32_t atom = emu_atom_of(dpu->atom_bytes, dpu->in_precision);
-    const uint32_t planes = groups_of(dpu->c, atom / element_bytes(dpu->in_precision));
-    return extent(dpu->in_combined ? (planes + 1) / 2 : planes, dpu->in_plane, dpu->h, dpu->in_line,
-                  dpu->w, atom, atom);
 }
 
 static bool check_source(rkr_emu *emu, const emu_dpu *dpu) {
     if (!dpu->from_memory) {
         return true;
     }
-    const uint64_t bytes = source_bytes(dpu);
+    const uint32_t atom = emu_atom_of(dpu->atom_bytes, dpu->in_precision);
+    const uint32_t planes = groups_of(dpu->c, atom / emu_bytes_of(dpu->in_precision));
+    const uint64_t bytes = extent(dpu->in_combined ? (planes + 1) / 2 : planes, dpu->in_plane,
+                                  dpu->h, dpu->in_line, dpu->w, atom, atom);
     if (emu_inside(emu, dpu->in_address, bytes) &&
         (!dpu->in_combined || emu_inside(emu, dpu->in_odd_address, bytes))) {
         return true;
@@ -170,18 +147,15 @@ static bool check_source(rkr_emu *emu, const emu_dpu *dpu) {
                       (unsigned long long)bytes);
 }
 
-static uint64_t result_bytes(const emu_dpu *dpu) {
-    const uint32_t atom = emu_atom_of(dpu->atom_bytes, dpu->out_precision);
-    const uint32_t group = atom / element_bytes(dpu->out_precision);
-    return extent(groups_of(dpu->c, group), dpu->out_plane, (uint64_t)dpu->h * dpu->repeat_y,
-                  dpu->out_line, (uint64_t)dpu->w * dpu->repeat_x, dpu->out_pixel, atom);
-}
-
 static bool check_dpu(rkr_emu *emu, const emu_dpu *dpu) {
     if (!is_size(dpu->w, dpu->h, dpu->c) || dpu->repeat_x > 8 || dpu->repeat_y > 8) {
         return emu_refuse(emu, "results of %ux%ux%u", dpu->w, dpu->h, dpu->c);
     }
-    const uint64_t bytes = result_bytes(dpu);
+    const uint32_t atom = emu_atom_of(dpu->atom_bytes, dpu->out_precision);
+    const uint32_t group = atom / emu_bytes_of(dpu->out_precision);
+    const uint64_t bytes =
+        extent(groups_of(dpu->c, group), dpu->out_plane, (uint64_t)dpu->h * dpu->repeat_y,
+               dpu->out_line, (uint64_t)dpu->w * dpu->repeat_x, dpu->out_pixel, atom);
     if (!emu_writable(emu, dpu->out_address, bytes)) {
         return emu_refuse(emu, "results at 0x%x of %llu bytes outside of the tensors' memory",
                           dpu->out_address, (unsigned long long)bytes);
@@ -197,12 +171,12 @@ static bool check_pooled_type(rkr_emu *emu, const emu_task *task) {
         return true;
     }
     const uint32_t bytes = emu->model->tensors[node->inputs[0]].public.elem_bytes;
-    return bytes == element_bytes(task->pool.precision) ||
+    return bytes == emu_bytes_of(task->pool.precision) ||
            emu_refuse(emu, "pooling of values of %u bytes", bytes);
 }
 
 static bool check_pooling(rkr_emu *emu, const emu_pooling *pool) {
-    const uint32_t group = pool->atom_bytes / element_bytes(pool->precision);
+    const uint32_t group = pool->atom_bytes / emu_bytes_of(pool->precision);
     if (!is_size(pool->in_w, pool->in_h, pool->c) || !is_size(pool->out_w, pool->out_h, 1)) {
         return emu_refuse(emu, "pooling of %ux%ux%u to %ux%u", pool->in_w, pool->in_h, pool->c,
                           pool->out_w, pool->out_h);
@@ -230,28 +204,4 @@ bool emu_check_task(rkr_emu *emu, const emu_task *task) {
     default:
         return true;
     }
-}
-
-static bool meet(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
-    return a < b + b_bytes && b < a + a_bytes;
-}
-
-bool emu_has_order(const rkr_emu *emu, const emu_task *task) {
-    const emu_dpu *dpu = &task->dpu;
-    const uint64_t out = dpu->out_address, bytes = result_bytes(dpu);
-    const uint64_t row = (uint64_t)dpu->w * dpu->repeat_x * dpu->out_pixel;
-    if (dpu->out_pixel < dpu->atom_bytes || dpu->out_line < row ||
-        (dpu->c > dpu->atom_bytes && dpu->out_plane < dpu->h * dpu->repeat_y * row)) {
-        return true;
-    }
-    if (task->kind == EMU_TASK_CONVOLUTION &&
-        meet(out, bytes, task->conv.in_address, input_bytes(emu, &task->conv))) {
-        return true;
-    }
-    if (dpu->from_memory &&
-        (meet(out, bytes, dpu->in_address, source_bytes(dpu)) ||
-         (dpu->in_combined && meet(out, bytes, dpu->in_odd_address, source_bytes(dpu))))) {
-        return true;
-    }
-    return meet(out, bytes, dpu->ew.address, operand_bytes(dpu));
 }

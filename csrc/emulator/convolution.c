@@ -84,7 +84,6 @@ typedef struct {
     int32_t *windows;         /* [rows][columns] of its results: sums of their windows */
     uint8_t *space, *weights; /* of 16 kernels, at a cache line */
     uint32_t part, parts;     /* of the bands or, where there are fewer, of the blocks */
-    bool ok;
 } runner;
 
 /* First value of the window of a pixel, in values. */
@@ -351,23 +350,24 @@ static void run(runner *r) {
     }
 }
 
-/* The task, or what one of several threads does of it. */
-static void run_part(void *runners, uint32_t part) {
-    runner *r = (runner *)runners + part;
-    r->band.conv = &r->task->conv;
-    r->band.window = &r->window;
-    r->part = part;
-    r->ok = allocate(r);
-    if (r->ok) {
-        run(r);
+static bool run_part(const void *planned, uint32_t part, uint32_t parts) {
+    runner r = *(const runner *)planned;
+    r.band.conv = &r.task->conv;
+    r.band.window = &r.window;
+    r.part = part;
+    r.parts = parts;
+    const bool ok = allocate(&r);
+    if (ok) {
+        run(&r);
     }
-    free(r->band.values);
-    free(r->sums);
-    free(r->windows);
-    free(r->offsets);
-    free(r->space);
-    free(r->winograd.input);
-    free(r->winograd.weights);
+    free(r.band.values);
+    free(r.sums);
+    free(r.windows);
+    free(r.offsets);
+    free(r.space);
+    free(r.winograd.input);
+    free(r.winograd.weights);
+    return ok;
 }
 
 bool emu_run_convolution(rkr_emu *emu, const emu_task *task) {
@@ -382,15 +382,6 @@ bool emu_run_convolution(rkr_emu *emu, const emu_task *task) {
     if (task->is_fast && task->dpu.lut.tables != NULL) {
         (void)emu_find_lut_bytes(emu, &task->dpu);
     }
-    r.parts = emu_count_parts(emu, task, emu_count_multiplications(conv));
-    runner runners[EMU_MAX_THREADS];
-    for (uint32_t part = 0; part < r.parts; part++) {
-        runners[part] = r;
-    }
-    emu_share(emu, r.parts, run_part, runners);
-    bool ok = true;
-    for (uint32_t part = 0; part < r.parts; part++) {
-        ok = ok && runners[part].ok;
-    }
-    return ok || emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a convolution") == RKR_OK;
+    return emu_share(emu, task, emu_count_multiplications(conv), run_part, &r) ||
+           emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a convolution") == RKR_OK;
 }

@@ -16,11 +16,10 @@ typedef struct {
     rkr_emu *emu;
     const emu_task *task;
     uint32_t channels, columns, rows;
-    uint32_t band_rows; /* of results */
-    float *values;      /* [rows][columns][channels], the input of these */
-    float *weights;     /* of 16 kernels: [tap][channel][16], depthwise [tap][16] */
-    uint32_t parts;     /* each does some of every band's kernels */
-    bool ok;
+    uint32_t band_rows;   /* of results */
+    float *values;        /* [rows][columns][channels], the input of these */
+    float *weights;       /* of 16 kernels: [tap][channel][16], depthwise [tap][16] */
+    uint32_t part, parts; /* of every band's kernels */
 } band;
 
 /* Row `row` of the padded and inserted input -> row `at` of the band. */
@@ -72,14 +71,14 @@ static void accumulate(const band *b, uint32_t block, uint32_t y, uint32_t x, fl
     }
 }
 
-static void run_band(const band *b, uint32_t part, uint32_t first_row, uint32_t rows) {
+static void run_band(const band *b, uint32_t first_row, uint32_t rows) {
     const emu_convolution *conv = &b->task->conv;
     const uint32_t staged = emu_span(rows, conv->stride_y, conv->kernel_h, conv->dilation_y);
     float values[CHUNK * 16];
     for (uint32_t i = 0; i < staged; i++) {
         stage_row(b, (int64_t)first_row * conv->stride_y - conv->pad_top + (int64_t)i, i);
     }
-    for (uint32_t channel = 16 * part; channel < b->task->dpu.c; channel += 16 * b->parts) {
+    for (uint32_t channel = 16 * b->part; channel < b->task->dpu.c; channel += 16 * b->parts) {
         emu_unpack_floats(b->emu, b->task, channel, b->weights);
         for (uint32_t y = 0; y < rows; y++) {
             for (uint32_t x = 0; x < conv->out_w; x += CHUNK) {
@@ -115,33 +114,28 @@ static uint64_t count_weights(const emu_convolution *conv) {
     return (uint64_t)conv->kernel_w * conv->kernel_h * (conv->depthwise ? 1 : conv->in_c) * 16;
 }
 
-static void run_part(void *bands, uint32_t part) {
-    band *b = (band *)bands + part;
-    const uint32_t height = b->task->conv.out_h;
-    b->values = malloc((size_t)b->rows * b->columns * b->channels * sizeof *b->values);
-    b->weights = malloc(count_weights(&b->task->conv) * sizeof *b->weights);
-    b->ok = b->values != NULL && b->weights != NULL;
-    for (uint32_t y = 0; b->ok && y < height; y += b->band_rows) {
-        run_band(b, part, y, height - y < b->band_rows ? height - y : b->band_rows);
+static bool run_part(const void *planned, uint32_t part, uint32_t parts) {
+    band b = *(const band *)planned;
+    const uint32_t height = b.task->conv.out_h;
+    b.part = part;
+    b.parts = parts;
+    b.values = malloc((size_t)b.rows * b.columns * b.channels * sizeof *b.values);
+    b.weights = malloc(count_weights(&b.task->conv) * sizeof *b.weights);
+    const bool ok = b.values != NULL && b.weights != NULL;
+    for (uint32_t y = 0; ok && y < height; y += b.band_rows) {
+        run_band(&b, y, height - y < b.band_rows ? height - y : b.band_rows);
     }
-    free(b->values);
-    free(b->weights);
+    free(b.values);
+    free(b.weights);
+    return ok;
 }
 
 bool emu_run_convolution_float(rkr_emu *emu, const emu_task *task) {
     const emu_convolution *conv = &task->conv;
-    band b = {.emu = emu, .task = task}, bands[EMU_MAX_THREADS];
+    band b = {.emu = emu, .task = task};
     if (!plan(&b) || count_weights(conv) > MAX_BAND_VALUES) {
         return emu_refuse(emu, "a convolution whose rows need too much memory");
     }
-    b.parts = emu_count_parts(emu, task, STEPS * emu_count_multiplications(conv));
-    for (uint32_t part = 0; part < b.parts; part++) {
-        bands[part] = b;
-    }
-    emu_share(emu, b.parts, run_part, bands);
-    bool ok = true;
-    for (uint32_t part = 0; part < b.parts; part++) {
-        ok = ok && bands[part].ok;
-    }
-    return ok ? true : emu_refuse(emu, "no memory for a convolution");
+    return emu_share(emu, task, STEPS * emu_count_multiplications(conv), run_part, &b) ||
+           emu_refuse(emu, "no memory for a convolution");
 }

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "emulator/crew.h"
 
-#include "emulator/check.h"
+#include "emulator/nodes.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -20,9 +20,10 @@ typedef struct emu_crew {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t has_work, is_done;
     emu_part *function;
-    void *context;
+    const void *context;
     uint32_t next, parts; /* the next part that nobody has begun */
     uint32_t running;
+    bool ok; /* all parts so far */
     bool ends;
 } emu_crew;
 
@@ -38,18 +39,15 @@ uint32_t emu_read_threads(void) {
     return end != text && *end == 0 && count <= EMU_MAX_THREADS ? (uint32_t)count : 0;
 }
 
-uint32_t emu_count_parts(const rkr_emu *emu, const emu_task *task, uint64_t steps) {
-    return steps < LEAST_STEPS || emu_has_order(emu, task) ? 1 : emu->n_threads;
-}
-
 /* Take parts until none is left; called with the lock held. */
 static void work(emu_crew *crew) {
     while (crew->next < crew->parts) {
         const uint32_t part = crew->next++;
         crew->running++;
         pthread_mutex_unlock(&crew->lock);
-        crew->function(crew->context, part);
+        const bool ok = crew->function(crew->context, part, crew->parts);
         pthread_mutex_lock(&crew->lock);
+        crew->ok = crew->ok && ok;
         crew->running--;
     }
 }
@@ -89,28 +87,30 @@ static emu_crew *hire(uint32_t threads) {
     return crew;
 }
 
-void emu_share(rkr_emu *emu, uint32_t parts, emu_part *function, void *context) {
-    if (parts > 1 && emu->crew == NULL) {
+bool emu_share(rkr_emu *emu, const emu_task *task, uint64_t steps, emu_part *function,
+               const void *context) {
+    const bool is_worth_it =
+        emu->n_threads > 1 && steps >= LEAST_STEPS && !emu_has_order(emu, task);
+    if (is_worth_it && emu->crew == NULL) {
         emu->crew = hire(emu->n_threads - 1);
     }
     emu_crew *crew = emu->crew;
-    if (parts == 1 || crew == NULL) {
-        for (uint32_t part = 0; part < parts; part++) {
-            function(context, part);
-        }
-        return;
+    if (!is_worth_it || crew == NULL) {
+        return function(context, 0, 1);
     }
     pthread_mutex_lock(&crew->lock);
     crew->function = function;
     crew->context = context;
     crew->next = 0;
-    crew->parts = parts;
+    crew->parts = emu->n_threads;
+    crew->ok = true;
     pthread_cond_broadcast(&crew->has_work);
     work(crew);
     while (crew->running > 0) {
         pthread_cond_wait(&crew->is_done, &crew->lock);
     }
     pthread_mutex_unlock(&crew->lock);
+    return crew->ok;
 }
 
 void emu_dismiss_crew(rkr_emu *emu) {

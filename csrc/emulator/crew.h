@@ -11,13 +11,13 @@
  * variable is no number from 1 to EMU_MAX_THREADS. */
 uint32_t emu_read_threads(void);
 
-/* A part of a task; parts write to no memory that another one reads. */
-typedef void emu_part(void *context, uint32_t part);
+/* One of `parts` parts of a task; parts write to no memory that another one reads. False: it had no
+ * memory to work in. */
+typedef bool emu_part(const void *context, uint32_t part, uint32_t parts);
 
-/* The number of parts that a task of so many steps is worth. Starting threads costs about as
- * much as 100,000 multiplications. */
-uint32_t emu_count_parts(const rkr_emu *emu, const emu_task *task, uint64_t steps);
-/* Run all parts, and return behind the last one. Threads are started by the first call. */
-void emu_share(rkr_emu *emu, uint32_t parts, emu_part *function, void *context);
+/* Run a task of so many steps in one part or, where it is worth it, in one on each thread. Threads
+ * are started by the first call. Whether all parts succeeded. */
+bool emu_share(rkr_emu *emu, const emu_task *task, uint64_t steps, emu_part *function,
+               const void *context);
 /* At the end of each run: no thread outlives it, so a process may fork between runs. */
 void emu_dismiss_crew(rkr_emu *emu);

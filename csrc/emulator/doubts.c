@@ -28,10 +28,6 @@ static region region_of(uint32_t address, uint32_t planes, uint32_t plane, uint3
     return (region){address, end, planes, plane, lines, line, pixels, pixel, bytes};
 }
 
-static uint32_t bytes_of(emu_precision precision) {
-    return precision == EMU_INT8 ? 1 : precision == EMU_INT16 || precision == EMU_FLOAT16 ? 2 : 4;
-}
-
 /* The atoms of `channels`. */
 static uint32_t planes_of(uint32_t channels, uint32_t atom, uint32_t bytes) {
     return (channels * bytes + atom - 1) / atom;
@@ -41,12 +37,12 @@ static region result_of(const emu_task *task) {
     const emu_dpu *dpu = &task->dpu;
     const emu_pooling *pool = &task->pool;
     if (task->kind == EMU_TASK_POOLING) {
-        const uint32_t planes = planes_of(pool->c, pool->atom_bytes, bytes_of(pool->precision));
+        const uint32_t planes = planes_of(pool->c, pool->atom_bytes, emu_bytes_of(pool->precision));
         return region_of(pool->out_address, planes, pool->out_plane, pool->out_h, pool->out_line,
                          pool->out_w, pool->atom_bytes, pool->atom_bytes);
     }
     const uint32_t atom = emu_atom_of(dpu->atom_bytes, dpu->out_precision);
-    return region_of(dpu->out_address, planes_of(dpu->c, atom, bytes_of(dpu->out_precision)),
+    return region_of(dpu->out_address, planes_of(dpu->c, atom, emu_bytes_of(dpu->out_precision)),
                      dpu->out_plane, dpu->h * dpu->repeat_y, dpu->out_line, dpu->w * dpu->repeat_x,
                      dpu->out_pixel, atom);
 }
@@ -56,13 +52,13 @@ static region source_of(const emu_task *task, uint32_t atom) {
     const emu_pooling *pool = &task->pool;
     const emu_dpu *dpu = &task->dpu;
     if (task->kind == EMU_TASK_POOLING) {
-        const uint32_t planes = planes_of(pool->c, atom, bytes_of(pool->precision));
+        const uint32_t planes = planes_of(pool->c, atom, emu_bytes_of(pool->precision));
         return region_of(pool->in_address, planes, pool->in_plane, pool->in_h, pool->in_line,
                          pool->in_w, atom, atom);
     }
     if (task->kind == EMU_TASK_DPU) {
         atom = emu_atom_of(atom, dpu->in_precision);
-        return region_of(dpu->in_address, planes_of(dpu->c, atom, bytes_of(dpu->in_precision)),
+        return region_of(dpu->in_address, planes_of(dpu->c, atom, emu_bytes_of(dpu->in_precision)),
                          dpu->in_plane, dpu->h, dpu->in_line, dpu->w, atom, atom);
     }
     const uint32_t bytes = conv->fp16 ? 2 : 1;
@@ -77,12 +73,24 @@ static region source_of(const emu_task *task, uint32_t atom) {
 static region operand_of(const emu_dpu *dpu) {
     const emu_ew *ew = &dpu->ew;
     const uint32_t atom = emu_atom_of(dpu->atom_bytes, ew->precision);
-    return region_of(ew->address, planes_of(dpu->c, atom, bytes_of(ew->precision)), ew->plane, 1, 0,
-                     dpu->w * dpu->h, atom, atom);
+    return region_of(ew->address, planes_of(dpu->c, atom, emu_bytes_of(ew->precision)), ew->plane,
+                     1, 0, dpu->w * dpu->h, atom, atom);
 }
 
 static bool overlap(const region *a, const region *b) {
     return a->start < b->end && b->start < a->end;
+}
+
+bool emu_has_order(const rkr_emu *emu, const emu_task *task) {
+    const region to = result_of(task), from = source_of(task, emu->chip->c2_bytes);
+    const uint64_t line = (uint64_t)to.pixels * to.pixel;
+    if (to.pixel < to.bytes || to.line < line || (to.planes > 1 && to.plane < to.lines * line) ||
+        overlap(&from, &to)) {
+        return true;
+    }
+    const emu_ew *ew = &task->dpu.ew;
+    const region operand = operand_of(&task->dpu);
+    return ew->op != EMU_EW_NONE && ew->source == EMU_MEMORY && overlap(&operand, &to);
 }
 
 /* How often models of real size have to look at every atom is little; more is no model. */

@@ -221,17 +221,16 @@ typedef struct {
     rkr_emu *emu;
     const emu_task *task;
     const int8_t *table; /* of results by the stored byte; NULL: there is none */
-    uint32_t parts;
 } rows;
 
 /* Chunk by chunk. */
-static void run_rows(void *context, uint32_t part) {
+static bool run_rows(const void *context, uint32_t part, uint32_t parts) {
     const rows *r = context;
     rkr_emu *emu = r->emu;
     const emu_task *task = r->task;
     const emu_dpu *dpu = &task->dpu;
-    const uint32_t first = (uint32_t)((uint64_t)dpu->h * part / r->parts) * dpu->w;
-    const uint32_t end = (uint32_t)((uint64_t)dpu->h * (part + 1) / r->parts) * dpu->w;
+    const uint32_t first = (uint32_t)((uint64_t)dpu->h * part / parts) * dpu->w;
+    const uint32_t end = (uint32_t)((uint64_t)dpu->h * (part + 1) / parts) * dpu->w;
     emu_fast fast;
     int8_t bytes[CHUNK * LANES];
     for (uint32_t channel = 0; channel < dpu->c; channel += LANES) {
@@ -252,6 +251,7 @@ static void run_rows(void *context, uint32_t part) {
             }
         }
     }
+    return true;
 }
 
 void emu_run_dpu(rkr_emu *emu, const emu_task *task) {
@@ -270,7 +270,6 @@ void emu_run_dpu(rkr_emu *emu, const emu_task *task) {
         if (task->is_fast && dpu->lut.tables != NULL) {
             (void)emu_find_lut_bytes(emu, dpu);
         }
-        r.parts = emu_count_parts(emu, task, (uint64_t)dpu->w * dpu->h * dpu->c * STEPS);
-        emu_share(emu, r.parts, run_rows, &r);
+        emu_share(emu, task, (uint64_t)dpu->w * dpu->h * dpu->c * STEPS, run_rows, &r);
     }
 }

@@ -14,6 +14,10 @@ typedef enum {
     EMU_FLOAT32,
 } emu_precision;
 
+static inline uint32_t emu_bytes_of(emu_precision precision) {
+    return precision == EMU_INT8 ? 1 : precision == EMU_INT16 || precision == EMU_FLOAT16 ? 2 : 4;
+}
+
 /* Bytes of an atom of values; those of 32 bits have four in it on all SoCs. */
 static inline uint32_t emu_atom_of(uint32_t atom_bytes, emu_precision precision) {
     return precision == EMU_FLOAT32 || precision == EMU_INT32 ? 16 : atom_bytes;

@@ -146,7 +146,6 @@ static bool is_ready(uint8_t *region) {
     machine->model->n_nodes = file->model->n_nodes;
     machine->nodes = needed(calloc(file->model->n_nodes + 1, sizeof *machine->nodes));
     machine->tasks = needed(calloc(1, sizeof *machine->tasks));
-    machine->n_threads = 1;
     return true;
 }
 
