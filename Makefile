@@ -93,12 +93,13 @@ wheel-static: .cache/wheels/.ready
 	.cache/wheels/bin/python tools/wheels/build.py dist/static $(TARGETS) \
 	    --static-library "$(RKNN_STATIC_LIBRARY)"
 
-# Compares the simulated NPU with recordings of further models in MODELS=folder;
-# tests/recorded.py describes the files.
+# Compares the simulated NPU with recordings of further models in MODELS=folder, and reads a
+# detector of the vendor's zoo if it is there; tests/recorded.py describes the files.
 test-models: $(VENV)/.test
 	@test -d "$(MODELS)" || { echo "MODELS: expected a folder, got '$(MODELS)'" >&2; exit 2; }
 	RKNN_TEST_MODELS="$(MODELS)" $(BIN)/pytest tests/modelfile/test_reader.py \
-	    tests/sim/test_vendor_answers.py tests/sim/test_emulator_recorded.py
+	    tests/sim/test_vendor_answers.py tests/sim/test_emulator_recorded.py \
+	    tests/conversion/test_readings.py
 
 # The page of `rknn-runtime serve` in Chromium.
 test-browser: $(VENV)/.test
@@ -151,6 +152,9 @@ $(VENV)/.test: $(VENV)/.demo
 $(VENV)/.check: $(VENV)/.test
 	tools/system.sh check $(PYTHON)
 	$(BIN)/python -m pip install --quiet 'rknn-runtime[lint]'
+	# For a recipe, without the OpenCV that it asks for: it would replace the one without a display.
+	$(BIN)/python -m pip install --quiet pydeprecate requests rich scipy
+	$(BIN)/python -m pip install --quiet --no-deps "trackers; python_version >= '3.10'"
 	touch $@
 
 clean:

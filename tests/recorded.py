@@ -3,7 +3,8 @@
 ``x.json`` holds what librknnmrt 2.3.2 or librknnrt 1.5.2 said of ``x.rknn``, and
 ``x.2.3.2.json`` what librknnrt 2.3.2 did. The environment variable ``RKNN_TEST_MODELS``
 names a folder with more of them, where ``librknnrt-2.3.2.jsonl`` may hold one line per model
-instead.
+instead. Files of the vendor's zoo, ``yolox_nano_rk3588.rknn`` and ``.onnx`` and ``bus.jpg``, may
+lie there, too.
 """
 
 from __future__ import annotations

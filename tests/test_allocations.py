@@ -30,7 +30,7 @@ FRAME = np.zeros((8, 20, 3), np.uint8)
 LIBRARIES = [ctypes.CDLL(_rkr.__file__), ctypes.CDLL(open_library("sim").path)]
 pytestmark = pytest.mark.skipif(
     not all(hasattr(library, "fail_allocation") for library in LIBRARIES),
-    reason="needs the build of `make sanitize`, in which allocations can fail",
+    reason="needs a build in which allocations can fail: `make sanitize-allocations`",
 )
 
 

@@ -66,11 +66,10 @@ with TestClient(app) as client:
     assert out.splitlines() == ["200 True", "400 x.png cannot be decoded as an image:"]
 
 
+@pytest.mark.slow  # `make check` installs what it needs
 def test_a_count_by_tracks(project):
     """Objects that stay are counted once, however many frames there are."""
-    pytest.importorskip("supervision")
     pytest.importorskip("trackers")
-    pytest.importorskip("cv2")
     from PIL import Image
 
     scene = np.asarray(Image.open(project / "examples/scenes/scene.png").convert("RGB"))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from paths import DATA, PROJECT
+from recorded import FOLDERS
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -19,10 +20,11 @@ EXAMPLES = PROJECT / "examples"
 SHAPES = EXAMPLES / "models" / "shapes_rk3588.rknn"
 SCENE = EXAMPLES / "scenes" / "scene.png"
 NETS = DATA / "nets"
-YOLOX = next(
-    (each for each in (PROJECT.parent, PROJECT.parents[1]) if (each / "shared").is_dir()), PROJECT
-) / "shared" / "data" / "yolox"  # fmt: skip
-ZOO = pytest.mark.skipif(not YOLOX.is_dir(), reason="the files of the vendor's zoo are elsewhere")
+YOLOX = FOLDERS[-1]
+ZOO = pytest.mark.skipif(
+    not (YOLOX / "yolox_nano_rk3588.rknn").exists(),
+    reason="needs yolox_nano_rk3588.rknn, .onnx and bus.jpg: `make test-models MODELS=folder`",
+)
 
 
 @pytest.mark.parametrize(
