@@ -1,4 +1,4 @@
-"""The emulated NPU beside onnxruntime in float32 on the same network, with one thread each and two.
+"""Compare the emulated NPU with onnxruntime in float32, on one thread and on two.
 
 python benchmarks/bench_emulator.py [MODEL.rknn NETWORK.onnx [SCALE]]
 

@@ -28,7 +28,7 @@ from rknn_runtime.cli.files import (
 )
 from rknn_runtime.cli.options import add_shapes, add_switch, add_toolkit, numbers, refusals
 
-#: Parameters of the toolkit that have an option of their own: its call, and the help.
+#: Parameters of the toolkit with a separate option: the call that takes them, and the help.
 _TOOLKIT_FLAGS = {
     "quantized_algorithm": ("config", "normal, kl_divergence or mmse"),
     "quantized_method": ("config", "layer or channel"),

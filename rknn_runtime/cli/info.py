@@ -68,7 +68,7 @@ class _Described:
     faults: tuple[str, ...]
 
     def warnings(self) -> list[str]:
-        """Return what may surprise, and what the toolkit made wrong."""
+        """Return surprising properties and known faults of the toolkit."""
         return [*warnings_about(self.info, guess_head(self.info)), *self.faults]
 
 
@@ -145,7 +145,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _judged(model: str, photos: str | None) -> tuple[Symptom, ...]:
-    """Judge a file, and what it finds in a folder of photos."""
+    """Judge a file and its detections in a folder of photos."""
     found = check(model)
     if photos is None:
         return found

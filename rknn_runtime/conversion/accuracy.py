@@ -145,7 +145,7 @@ class AccuracyReport:
     detections: DetectionRow | None = None
     #: The precision of the reference and of the other, if the ground truth was given.
     average_precision: tuple[AveragePrecision, AveragePrecision] | None = None
-    #: What is implausible in the detections of the reference, and of the other.
+    #: Implausible detections of the reference, and of the other side.
     symptoms: tuple[tuple[Symptom, ...], tuple[Symptom, ...]] = ((), ())
     #: The first images with the objects of both.
     examples: tuple[Example, ...] = field(default=(), repr=False)
@@ -337,7 +337,7 @@ def _share_preprocessing(sides: Sequence[Side]) -> None:
 
 
 def _color_of(sides: Sequence[Side]) -> str:
-    """Return the colours that the first side with a file of its own takes."""
+    """Return the channel order of the first side that is a file."""
     for side in sides:
         if side.custom_string is not None:
             given = side.preprocessing

@@ -250,7 +250,7 @@ class OnnxGraph:
 
 
 def _take_in_weights(onnx: Any, model: Any, folder: Path | None) -> None:
-    """Read weights that are in files beside the model, and in no other place.
+    """Read weights from files in the model's folder, and nowhere else.
 
     onnx itself looks for them in the working directory.
     """
