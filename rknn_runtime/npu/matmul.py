@@ -53,7 +53,11 @@ class Matrix:
     """
 
     def __init__(self, info: Any, shape: tuple[int, int], dtype: TensorType, kind: MatrixLayout):
-        """Read the runtime's description, and check it."""
+        """Read the runtime's description, and check it.
+
+        Raises:
+            RknnError: The runtime says something else.
+        """
         self.name = str(ffi.string(info.name).decode("utf-8", "backslashreplace"))
         self.shape, self.dtype = shape, dtype
         n_dims = min(int(info.n_dims), len(info.dims))

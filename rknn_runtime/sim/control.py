@@ -124,6 +124,9 @@ class Control:
             strict: Only ``rknn_mem_sync`` moves bytes between CPU and NPU, and who uses old
                 bytes commits a violation; so it is for models that this package loads. False:
                 both see the same bytes, as for other programs that ask for nothing.
+
+        Raises:
+            TypeError: Not a bool.
         """
         if not isinstance(strict, bool):
             raise TypeError(f"strict: expected a bool, got {type(strict).__name__}")

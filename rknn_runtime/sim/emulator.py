@@ -230,7 +230,11 @@ class Machine:
         return found
 
     def walk(self) -> Iterator[NodeInfo]:
-        """Execute all nodes in order, and yield each when its outputs hold its results."""
+        """Execute all nodes in order, and yield each when its outputs hold its results.
+
+        Raises:
+            EmulatorError: An input has no values, or a node is not understood.
+        """
         self._begin()
         for node in self.nodes:
             self._check_status(self._function("run_node")(self._handle, node.index))
@@ -250,6 +254,11 @@ class Machine:
         """Return a copy of a tensor's values: its own shape and dtype, quantized.
 
         An inner tensor holds its values until a later node takes its memory.
+
+        Raises:
+            EmulatorError: The tensor has no values that can be read.
+            TypeError: Neither a tensor nor its index.
+            ValueError: The model does not have it.
         """
         info = self._own(tensor)
         if info.dtype is None:
@@ -257,7 +266,13 @@ class Machine:
         return self._read(info, lib.RKR_EMU_READ_STORED, info.dtype)
 
     def read_float(self, tensor: TensorInfo | int) -> Array:
-        """Return a copy of a tensor's values, dequantized: its own shape, float32."""
+        """Return a copy of a tensor's values, dequantized: its own shape, float32.
+
+        Raises:
+            EmulatorError: The tensor has no values that can be read.
+            TypeError: Neither a tensor nor its index.
+            ValueError: The model does not have it.
+        """
         return self._read(self._own(tensor), lib.RKR_EMU_READ_FLOAT, np.dtype(np.float32))
 
     def _own(self, tensor: TensorInfo | int) -> TensorInfo:
@@ -282,6 +297,13 @@ class Emulator(Machine):
         model: The file's path, or its bytes.
         graph: Which graph of a model with dynamic shapes; 0 is the largest.
         library: The simulated runtime that holds the emulator; None opens this package's.
+
+    Raises:
+        EmulatorError: The file cannot be read, or its SoC or container is not understood.
+            A model with nodes that are not understood opens: see `nodes`.
+        OSError: The file cannot be opened.
+        TypeError: ``model`` is neither path nor bytes.
+        UnavailableError: ``library`` holds no emulator.
     """
 
     def __init__(
@@ -318,6 +340,11 @@ class Emulator(Machine):
             index: Which input.
             values: uint8 ``(n, h, w, c)`` for an image, normalised by the NPU; else the
                 tensor's own shape and dtype, quantized already. Copied.
+
+        Raises:
+            EmulatorError: The input cannot be set so.
+            TypeError: ``index`` is no integer, or ``values`` no array.
+            ValueError: No such input, or another shape or dtype.
         """
         index = as_int(index, "index", 0, len(self.inputs) - 1)
         values = plain(values, "values")
@@ -346,7 +373,13 @@ class Emulator(Machine):
             self._give(index, form, values)
 
     def run(self, nodes: int = ALL_NODES) -> None:
-        """Execute all nodes in order, or the first ones only."""
+        """Execute all nodes in order, or the first ones only.
+
+        Raises:
+            EmulatorError: An input has no values, or a node is not understood.
+            TypeError: ``nodes`` is no integer.
+            ValueError: It is negative, or has more than 32 bits.
+        """
         nodes = as_int(nodes, "nodes", 0, ALL_NODES)
         self._begin()
         self._check_status(self._function("run")(self._handle, nodes))

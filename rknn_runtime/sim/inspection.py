@@ -103,7 +103,12 @@ def real_inputs(
 
 
 def compare(machine: Machine, onnx: bytes, inputs: Mapping[str, Array]) -> Comparison:
-    """Compare the tensors of the last run with those that the ONNX file has for these inputs."""
+    """Compare the tensors of the last run with those that the ONNX file has for these inputs.
+
+    Raises:
+        InvalidModelError: The file cannot be read, or is not the same model.
+        ImportError: The package onnx or onnxruntime is not installed.
+    """
     names, whole = _with_outputs(onnx, {tensor.name for tensor in machine.tensors})
     graph = Graph(whole)
     if {tensor.name for tensor in graph.inputs} != set(inputs):

@@ -66,7 +66,13 @@ class Results(Iterator[Any]):
         return self._window.dropped
 
     def __next__(self) -> tuple[Any, Any]:
-        """Return the next frame and its result."""
+        """Return the next frame and its result.
+
+        Raises:
+            ClosedError: The pool was closed before the frame's turn came.
+            ForkError: This process was forked after the iterator was made.
+            Exception: The exception of the source or the frame.
+        """
         if self._generation != fork_generation():
             raise ForkError(
                 "this process was forked from the one with the pool: make a pool in the child"

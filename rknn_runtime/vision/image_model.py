@@ -110,6 +110,13 @@ class ImageModel(Closing):
             library: The runtime library; see `rknn_runtime.open_library`.
             core_mask: NPU cores to run on; None leaves the choice to the runtime.
             **options: As for the class.
+
+        Raises:
+            ImportError: PyYAML is needed and not installed.
+            OSError: A file cannot be read.
+            RknnError: The model cannot be loaded; see `Model`.
+            ValueError: The folder has no ``.rknn`` file or several, or its metadata names another
+                task or size than the model's; or see the class.
         """
         from rknn_runtime.vision.export_folder import read_export_folder
 
@@ -147,7 +154,13 @@ class ImageModel(Closing):
         return cls(model, labels, **options)
 
     def close(self) -> None:
-        """Close the model if `open` loaded it; a model that was passed in stays open."""
+        """Close the model if `open` loaded it; a model that was passed in stays open.
+
+        Raises:
+            BufferError: An array that views its memory is alive; nothing was released.
+            RknnStatusError: The runtime refused; the model is closed nevertheless.
+            RuntimeError: Called in the middle of another call, as by a signal handler.
+        """
         if self._opened is not None:
             self._opened.close()
 
@@ -176,6 +189,13 @@ class ImageModel(Closing):
             An iterator over ``(frame, result)`` in order; ``frame`` is a `Frame` with the image,
             its place in the source and its time. Close the iterator, or use it in a ``with``
             block, when you leave a loop early.
+
+        Raises:
+            ClosedError: The model is closed.
+            ForkError: This process was forked after the model was loaded.
+            ImportError: OpenCV or Pillow is missing.
+            OSError: The source cannot be opened.
+            ValueError: `drop` is not known, or a folder has no images.
         """
         # Streams know this module. This is the only import in the other direction.
         from rknn_runtime.streams.pool import Pool
