@@ -21,6 +21,8 @@ Report = Any
 KEEP, LOOK, DO_NOT_USE = "keep", "look", "do not use"
 #: From which part of objects in both, and from which cosine, a model is kept or looked at.
 _OBJECTS, _COSINES = (0.9, 0.6), (0.98, 0.9)
+#: Fewer objects of the reference do not prove that a model can be kept.
+_ENOUGH = 10
 #: How much mAP may be lost.
 _LOST = (0.02, 0.05)
 #: An mAP that no network is used for.
@@ -78,10 +80,17 @@ def verdict_on(report: Report) -> Advice:
             f"{both} objects are found by both, {len(found.missed)} are missed, "
             f"{len(found.extra)} are invented"
         )
+        if word == KEEP and found.count < _ENOUGH:
+            word, reason = LOOK, f"{reason}: too few to judge by"
+            look = "give more photos"
     elif report.outputs:
         cosine = min(row.worst_cosine for row in report.outputs)
         word = _word(cosine if math.isfinite(cosine) else 0.0, _COSINES)
         reason = f"the smallest cosine is {cosine:.4f}"
+        if word == KEEP and any(sum(n > 1 for n in row.shape[1:]) > 1 for row in report.outputs):
+            # One of boxes and scores is next to 1, also if all scores are lost.
+            word, reason = LOOK, f"{reason}, which hides small values next to large ones"
+            look = "try the model on the task that it is for"
     else:
         return Advice(LOOK, "there is nothing to compare", "")
     return Advice(word, reason, {KEEP: "", LOOK: look, DO_NOT_USE: worse}[word])

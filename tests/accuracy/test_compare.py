@@ -330,6 +330,19 @@ def test_the_verdict_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "confidence of the judged side" in text
 
 
+def test_little_evidence_is_no_reason_to_keep_a_model() -> None:
+    """A few objects prove nothing, nor does a cosine that boxes in pixels make."""
+    assert compare(ONNX, RKNN, [SCENE]).verdict.word == "look"
+    pixels = np.zeros((1, 8, 8, 3), np.uint8)
+    outputs = np.zeros((1, 10, 1, 2100), np.float32)
+    outputs[0, :4, 0, 0], outputs[0, 5, 0, 0] = 0.5, 0.9
+    report = compare([[outputs]], [[outputs]], [pixels])
+    assert report.outputs[0].cosine == pytest.approx(1)
+    assert "hides small values" in report.verdict.reason
+    vector = np.arange(10, dtype=np.float32)[None]
+    assert compare([[vector]], [[vector]], [pixels]).verdict.word == "keep"
+
+
 def test_implausible_objects_are_the_verdict() -> None:
     """A network read in the wrong unit agrees with itself, which proves nothing."""
     report = compare(ONNX, RKNN, [SCENE], detect=True, normalized=False)
