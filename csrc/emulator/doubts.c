@@ -343,6 +343,30 @@ static void check_choice(rkr_emu *emu, emu_node *node) {
     }
 }
 
+#define TYPE_INT8 3
+#define TYPE_INT16 5
+
+/* Files in int16 say int8 of a constant operand: it holds the first half of the bytes of int16. */
+void emu_doubt_operands(rkr_emu *emu) {
+    static const char *const ops[] = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
+    for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
+        const rkr_emu_node *node = &emu->nodes[i].public;
+        bool is_element_wise = false;
+        for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++) {
+            is_element_wise = is_element_wise || strcmp(ops[k], node->op) == 0;
+        }
+        for (uint32_t k = 0; is_element_wise && node->n_inputs >= 2 && k < 2; k++) {
+            const emu_tensor *operand = &emu->model->tensors[node->inputs[k]];
+            const rkr_emu_tensor *other = &emu->model->tensors[node->inputs[1 - k]].public;
+            if (operand->is_constant && operand->public.type == TYPE_INT8 &&
+                other->type == TYPE_INT16) {
+                emu->nodes[i].assumed = "its constant operand is taken for int8: the file's bytes "
+                                        "of it are not those of int16";
+            }
+        }
+    }
+}
+
 void emu_find_doubts(rkr_emu *emu) {
     uint32_t left = MOST_ATOMS;
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {

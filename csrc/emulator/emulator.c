@@ -58,29 +58,6 @@ static int take_nodes(rkr_emu *emu) {
     return RKR_OK;
 }
 
-#define INT8 3
-#define INT16 5
-
-/* Files in int16 say int8 of a constant operand: it holds the first half of the bytes of int16. */
-static void doubt_operands(rkr_emu *emu) {
-    static const char *const ops[] = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
-    for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
-        const rkr_emu_node *node = &emu->nodes[i].public;
-        bool is_element_wise = false;
-        for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++) {
-            is_element_wise = is_element_wise || strcmp(ops[k], node->op) == 0;
-        }
-        for (uint32_t k = 0; is_element_wise && node->n_inputs >= 2 && k < 2; k++) {
-            const emu_tensor *operand = &emu->model->tensors[node->inputs[k]];
-            const rkr_emu_tensor *other = &emu->model->tensors[node->inputs[1 - k]].public;
-            if (operand->is_constant && operand->public.type == INT8 && other->type == INT16) {
-                emu->nodes[i].assumed = "its constant operand is taken for int8: the file's bytes "
-                                        "of it are not those of int16";
-            }
-        }
-    }
-}
-
 static int prepare(rkr_emu *emu) {
     emu->n_threads = emu_read_threads();
     if (emu->n_threads == 0) {
@@ -90,7 +67,7 @@ static int prepare(rkr_emu *emu) {
     }
     int status = take_nodes(emu);
     if (status == RKR_OK) {
-        doubt_operands(emu);
+        emu_doubt_operands(emu);
     }
     status = status == RKR_OK ? emu_find_operators(emu) : status;
     status = status == RKR_OK ? emu_decode_tasks(emu) : status;

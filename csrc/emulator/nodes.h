@@ -74,6 +74,8 @@ const emu_operator *emu_find_operator(const char *name);
 int emu_find_operators(rkr_emu *emu);
 /* Which of its tasks are doubtful, once they are decoded. */
 void emu_find_doubts(rkr_emu *emu);
+/* What operands are taken for, before the nodes are chosen a way. */
+void emu_doubt_operands(rkr_emu *emu);
 /* Whether a convolution or DPU task writes over what it reads, or twice to one place: then the
  * order of its rows decides. */
 bool emu_has_order(const rkr_emu *emu, const emu_task *task);

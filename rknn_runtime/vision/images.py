@@ -1,6 +1,6 @@
 """Images as uint8 arrays: from arrays, Pillow images and files.
 
-Files come through one door, `opened_image`: Pillow alone would decide by the content, and starts
+Every image file is opened by `_opened`: Pillow alone would decide by the content, and starts
 Ghostscript for an EPS file named ``photo.jpg``.
 """
 
