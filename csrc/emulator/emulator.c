@@ -24,6 +24,20 @@ static uint64_t count_multiplications(const rkr_emu *emu) {
     return count;
 }
 
+/* Backwards: the first node that writes a tensor comes last. */
+static void find_lives(emu_model *model) {
+    for (uint32_t i = model->n_nodes; i-- > 0;) {
+        const emu_file_node *node = &model->nodes[i];
+        for (uint32_t k = 0; k < node->n_outputs; k++) {
+            model->tensors[node->outputs[k]].written_by = i;
+        }
+        for (uint32_t k = 0; k < node->n_inputs; k++) {
+            emu_tensor *input = &model->tensors[node->inputs[k]];
+            input->read_by = input->read_by < i ? i : input->read_by;
+        }
+    }
+}
+
 /* The nodes as the file has them; what becomes of them is not known yet. */
 static int take_nodes(rkr_emu *emu) {
     emu_model *model = emu->model;
@@ -32,19 +46,9 @@ static int take_nodes(rkr_emu *emu) {
     if (emu->nodes == NULL || emu->is_given == NULL) {
         return RKR_ERR_MEMORY;
     }
-    for (uint32_t i = model->n_nodes; i-- > 0;) {
+    find_lives(model);
+    for (uint32_t i = 0; i < model->n_nodes; i++) {
         const emu_file_node *node = &model->nodes[i];
-        for (uint32_t k = 0; k < node->n_outputs; k++) {
-            if (node->outputs[k] < model->n_tensors) {
-                model->tensors[node->outputs[k]].written_by = i;
-            }
-        }
-        for (uint32_t k = 0; k < node->n_inputs; k++) {
-            if (node->inputs[k] < model->n_tensors) {
-                emu_tensor *input = &model->tensors[node->inputs[k]];
-                input->read_by = input->read_by < i ? i : input->read_by;
-            }
-        }
         emu->nodes[i].public = (rkr_emu_node){
             .op = node->op,
             .name = node->name,
