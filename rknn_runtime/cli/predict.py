@@ -1,6 +1,6 @@
 """Predict from the file how fast a model will run on a board.
 
-The time of a run of an int8 model on one core of the NPU at its highest clock.
+The time of a run on one core of the NPU at its highest clock.
 Predicted, never measured: `bench` measures, on a board.
 
 Examples:

@@ -44,8 +44,11 @@ _SPEEDS = {
 PREDICTED_SOCS = tuple(_SPEEDS)
 #: Why there are no others.
 NO_MEASUREMENTS = "no measurements of enough networks are public; `bench` measures on a board"
-#: Of the multiplications, that must be int8: for others no constants were fitted.
-INT8_PART = 0.95
+#: Multiplications a second, as a part of those of int8 (technical reference manuals).
+_RATES: dict[TensorType | None, float] = {TensorType.INT8: 1.0, TensorType.UINT8: 1.0}
+_WIDE_RATE = 0.5
+#: The range of networks without int8: their times were not fitted, and half or double is likely.
+_WIDE_SPREAD = 1.0
 
 
 class LayerTime(NamedTuple):
@@ -83,12 +86,13 @@ def predict(layers: Sequence[Layer], soc: str, *, batch: int = 1) -> Prediction:
     """Predict how long a model runs.
 
     Args:
-        layers: Of an int8 model for this or another SoC, as `read_layers` gives them.
+        layers: Of a model for this or another SoC, as `read_layers` gives them. Layers of float16
+            and int16 multiply at half the rate of int8; the range is wider with them.
         soc: One of `PREDICTED_SOCS`.
         batch: Images a run, as ``rknn_batch_size`` built them in (``ModelInfo.batch``).
 
     Raises:
-        UnavailableError: There are no constants for this SoC or type, or nothing multiplies.
+        UnavailableError: There are no constants for this SoC, or nothing multiplies.
         ValueError: ``batch`` is below 1.
     """
     batch = as_int(batch, "batch", 1, 2**31 - 1)
@@ -97,23 +101,24 @@ def predict(layers: Sequence[Layer], soc: str, *, batch: int = 1) -> Prediction:
         known = ", ".join(PREDICTED_SOCS)
         raise UnavailableError(f"soc: expected one of {known}, got {soc!r}: {NO_MEASUREMENTS}")
     macs = sum(layer.macs for layer in layers)
-    int8 = sum(
-        layer.macs for layer in layers if layer.inputs and layer.inputs[0].dtype is TensorType.INT8
-    )
-    if not macs or int8 < INT8_PART * macs:
-        raise UnavailableError(
-            f"only int8 models are predicted: {int8} of {macs} multiplications of this one are in "
-            "int8"
-        )
+    if not macs:
+        raise UnavailableError("no layer of this model multiplies: no such times are public")
+    wide = sum(layer.macs for layer in layers if _rate(layer) == _WIDE_RATE) / macs
     times = tuple(_time(layer, speed) for layer in layers)
     ms = sum(time.us for time in times) * batch / 1000
-    return Prediction(soc, ms, ms / (1 + speed.spread), ms * (1 + speed.spread), speed.error, times)
+    spread = 1 + speed.spread + (_WIDE_SPREAD - speed.spread) * wide
+    error = speed.error + (_WIDE_SPREAD / 2 - speed.error) * wide
+    return Prediction(soc, ms, ms / spread, ms * spread, error, times)
+
+
+def _rate(layer: Layer) -> float:
+    return _RATES.get(layer.inputs[0].dtype, _WIDE_RATE) if layer.inputs else 1.0
 
 
 def _time(layer: Layer, speed: _Speed) -> LayerTime:
     if not layer.device:
         return LayerTime(layer, 0.0, "")
-    compute = layer.macs / speed.macs * 1e6
+    compute = layer.macs / (speed.macs * _rate(layer)) * 1e6
     moved = layer.input_bytes + layer.output_bytes
     bandwidth = moved / speed.bytes_moved * 1e6
     if layer.device == "CPU":
