@@ -49,6 +49,9 @@ int rkr_session_init(rkr_session *session, rkr_session *parent, void *model, uin
 /* rknn_dup_context of the parent's; life times as in rkr_session_init. */
 int rkr_session_dup(rkr_session *session, rkr_session *parent);
 
+/* Take over a context that foreign code made: it is destroyed with the session. */
+int rkr_session_adopt(rkr_session *session, rknn_context context);
+
 /* rknn_matmul_create, or with several shapes rknn_matmul_create_dynamic_shape, likewise. */
 int rkr_session_init_matmul(rkr_session *session, rknn_matmul_info *info, uint32_t n_shapes,
                             rknn_matmul_shape shapes[], rknn_matmul_io_attr io_attrs[]);

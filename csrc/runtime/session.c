@@ -94,6 +94,14 @@ int rkr_session_dup(rkr_session *session, rkr_session *parent) {
     return leave(opened(session, parent, status));
 }
 
+int rkr_session_adopt(rkr_session *session, rknn_context context) {
+    if (session == NULL || session->is_open || session->is_kept || context == 0) {
+        return RKR_ERR_ARGUMENT;
+    }
+    session->context = context;
+    return opened(session, NULL, RKNN_SUCC);
+}
+
 int rkr_session_init_matmul(rkr_session *session, rknn_matmul_info *info, uint32_t n_shapes,
                             rknn_matmul_shape shapes[], rknn_matmul_io_attr io_attrs[]) {
     if (session == NULL || session->is_open || session->is_kept || info == NULL || n_shapes == 0 ||

@@ -239,6 +239,10 @@ class Context:
                 call = f"rknn_init({len(data)} bytes, flags={flags:#x})"
         self.check_status(status, call)
 
+    def adopt(self, context: int) -> None:
+        """Take over an ``rknn_context`` that foreign code made, to destroy it in the end."""
+        self.check_status(lib.rkr_session_adopt(self._session, context), "adopt(...)")
+
     def initialise_matmul(self, info: Any, shapes: Any, attrs: Any) -> None:
         """Create a product of matrices; ``attrs`` is filled in."""
         count = len(shapes)

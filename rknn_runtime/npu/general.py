@@ -14,6 +14,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask, InitFlag, TensorType
 from rknn_runtime.errors import RknnError
 from rknn_runtime.modelfile import compatibility
+from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.inputs import Intake, taken_shapes, to_logical, wrong_shape
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.loaded import SYNC_FLAGS, LoadedModel, check_outs, init_flags
@@ -230,6 +231,25 @@ class GeneralModel(LoadedModel):
         # Not before: a thread may have run this model with pixels meanwhile.
         twin._had_pixels |= self._had_pixels
         return twin
+
+    @classmethod
+    def adopt(cls, context: int, library: Library) -> GeneralModel:
+        """Return a model around an ``rknn_context`` that foreign code made with the same library.
+
+        `close` destroys the context.
+
+        Args:
+            context: The ``rknn_context``. A number that is none may end the process.
+            library: The runtime that made it.
+        """
+        model = cls.__new__(cls)
+        model._specs, model._had_pixels = None, set()
+        model._library, model._flags = library, InitFlag(0)
+        model._needs, model._preprocessing, model._simulation = None, (), None
+        model._context = Context(library)
+        model._context.adopt(context)
+        model._finish(None)
+        return model
 
     def _bind(
         self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]

@@ -5,26 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, NoReturn, SupportsIndex, TypeVar
+from typing import ClassVar, NamedTuple, NoReturn, TypeVar
 
-import numpy as np
-
-from rknn_runtime._arrays import Array, as_int
+from rknn_runtime._arrays import Array
 from rknn_runtime._files import opened_file
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.errors import UnavailableError
-from rknn_runtime.npu.general import GeneralModel
 from rknn_runtime.npu.library import Library
-from rknn_runtime.npu.locks import ExclusiveLock
-from rknn_runtime.npu.model import Model
-from rknn_runtime.npu.spec import InputSpec
 from rknn_runtime.rknnlite import arguments
-from rknn_runtime.rknnlite.arguments import input_arrays, pass_through_flags
+from rknn_runtime.rknnlite.runtime import RKNNRuntime
 
 _T = TypeVar("_T")
 _F = TypeVar("_F")
@@ -50,6 +42,10 @@ class RKNNLite:
     Attributes:
         strict: Whether failures are raised.
         rknn_log: Has ``logger``, of this object alone, whose level scripts set.
+        rknn_runtime: The inner object with the single calls, which may be assigned; None before
+            `init_runtime`.
+        rknn_data: None, as the file is read by `init_runtime`.
+        root_dir: A folder that scripts pass to `RKNNRuntime`.
     """
 
     NPU_CORE_AUTO: ClassVar[int] = int(CoreMask.AUTO)
@@ -82,7 +78,9 @@ class RKNNLite:
         self._log = _new_logger(bool(verbose), verbose_file)
         self.rknn_log = _Journal(self._log)
         self._path = ""
-        self._engine: _Engine | None = None
+        self.rknn_runtime: RKNNRuntime | None = None
+        self.rknn_data: bytes | None = None
+        self.root_dir = str(Path(__file__).parent)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an RKNNLite can be neither copied nor pickled: make it where it is needed")
@@ -152,11 +150,6 @@ class RKNNLite:
 
         return self._tried("init_runtime", -1, work)
 
-    @property
-    def rknn_runtime(self) -> Tensors | None:
-        """The inner object that scripts query for tensors; None before `init_runtime`."""
-        return None if self._engine is None else Tensors(self._engine.model)
-
     def inference(
         self,
         inputs: list[Array],
@@ -194,8 +187,13 @@ class RKNNLite:
         """
 
         def work() -> list[Array]:
-            outputs = self._infer(
-                inputs, data_type, data_format, inputs_pass_through, bool(reuse_outputs)
+            outputs = self._ready().infer(
+                inputs,
+                data_type,
+                data_format,
+                inputs_pass_through,
+                reuse=bool(reuse_outputs),
+                complain=self._complain,
             )
             # As in the vendor's package: numbers at the end of the list of arrays.
             numbers: list[Array] = [self._ready().n_runs] * 2 if get_frame_id else []  # type: ignore[list-item]
@@ -205,7 +203,7 @@ class RKNNLite:
 
     def get_sdk_version(self) -> str | None:
         """Return the versions of runtime and driver as a framed text; None on failure."""
-        return self._tried("get_sdk_version", None, lambda: self._ready().versions())
+        return self._tried("get_sdk_version", None, lambda: self._ready().get_sdk_version()[0])
 
     def eval_perf(self, is_print: bool = True, fix_freq: bool = True) -> str | None:
         """Time ten runs with the inputs of the last inference or zeros; from the full toolkit.
@@ -306,10 +304,10 @@ class RKNNLite:
             raise ValueError(text)
         self._log.warning("inference: %s", text)
 
-    def _ready(self) -> _Engine:
-        if self._engine is None:
+    def _ready(self) -> RKNNRuntime:
+        if self.rknn_runtime is None:
             raise ValueError("the runtime is not initialised: call init_runtime first")
-        return self._engine
+        return self.rknn_runtime
 
     def _load(self, path: object, key_path: object) -> int:
         if not isinstance(path, (str, os.PathLike)):
@@ -325,133 +323,29 @@ class RKNNLite:
         return 0
 
     def _init(
-        self, target: object, device_id: object, core_mask: object, fallback: object, perf: bool
+        self,
+        target: str | None,
+        device_id: str | None,
+        core_mask: int,
+        fallback: object,
+        perf: bool,
     ) -> None:
         if not self._path:
             raise ValueError("no model is loaded: call load_rknn first")
-        if device_id is not None:
-            raise ValueError(f"device_id: expected None: this runs here only, got {device_id!r}")
         flags = _init_flags(fallback, perf)
-        header = arguments.header_of(self._path)
-        arguments.refuse_other_target(target, header)
-        cores = arguments.chosen_cores(core_mask, header, self._log.warning)
         self._close()
-        is_mini = header is not None and header.container == "mini"
-        self._engine = _Engine(
-            self._path, is_mini, library=self._library, flags=flags, core_mask=cores
+        runtime = RKNNRuntime(
+            self.root_dir, target, device_id, core_mask=core_mask, library=self._library
         )
-        model = self._engine.model
-        self._log.debug("init_runtime: %r in %r", model, model.library)
-
-    def _infer(
-        self, inputs: object, data_type: object, data_format: object, flags: object, reuse: bool
-    ) -> list[Array]:
-        engine = self._ready()
-        with engine.turn.held():
-            given = engine.model.inputs
-            arrays = input_arrays(inputs, given, data_type, data_format, self._complain)
-            engine.pass_through(pass_through_flags(flags, len(arrays)))
-            engine.choose_shapes([array.shape for array in arrays])
-            arrays = [
-                arguments.fitted(f"inputs[{i}]", array, attr.shape, self._complain)
-                for i, (array, attr) in enumerate(zip(arrays, engine.model.inputs))
-            ]
-            return engine.infer(arrays, reuse=reuse)
+        runtime.warn = self._log.warning
+        runtime.build_graph(self._path, flags=flags)
+        self.rknn_runtime = runtime
+        self._log.debug("init_runtime: %r in %r", runtime.model, runtime.model.library)
 
     def _close(self) -> None:
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.model.close()
-
-
-class _Engine:
-    """A loaded model and everything that is kept from run to run.
-
-    Attributes:
-        model: A `GeneralModel`; or a `Model`, as librknnmrt has no general flow.
-        n_runs: How often `infer` has run it.
-        turn: Held from the choice of shapes to the outputs, as threads may share a model.
-    """
-
-    model: GeneralModel | Model
-
-    def __init__(self, path: str, is_mini: bool, **options: Any) -> None:
-        self._kind = Model if is_mini else GeneralModel
-        self._path, self._options = path, options
-        self.model = self._kind(path, **options)
-        self.n_runs = 0
-        self.turn = ExclusiveLock()
-        self._is_dynamic = bool(self.model.dynamic_shapes)
-        self._passed: list[bool] = []
-        self._forget()
-
-    def _forget(self) -> None:
-        """Drop the arrays of the last run, which do not fit the next one."""
-        self._kept: list[Array] | None = None
-        self._last: list[Array] | None = None
-
-    def pass_through(self, flags: list[bool]) -> None:
-        """Pass inputs through or not, which is set when a model is loaded."""
-        if flags == self._passed or not any((*flags, *self._passed)):
-            return
-        specs = [InputSpec(pass_through=True) if flag else None for flag in flags]
-        model = self._kind(self._path, **self._options, inputs=specs)
-        self.model.close()
-        self.model, self._passed = model, flags
-        self._forget()
-
-    def choose_shapes(self, shapes: list[tuple[int, ...]]) -> None:
-        """Set the shapes of a model that was built for several."""
-        if self._is_dynamic and shapes != [attr.shape for attr in self.model.inputs]:
-            self.model.set_input_shapes(shapes)
-            self._forget()
-
-    def infer(self, arrays: list[Array], *, reuse: bool) -> list[Array]:
-        """Run and return the outputs: new arrays, or the kept ones with `reuse`."""
-        outputs = self._run(arrays, self._kept if reuse else None)
-        if reuse:
-            self._kept = outputs
-        self._last = arrays
-        self.n_runs += 1
-        return outputs
-
-    def timed(self) -> str:
-        """Time ten runs of the last inputs or zeros; return the median as a text."""
-        arrays = self._last
-        if arrays is None:
-            arrays = [
-                np.zeros(attr.shape, np.uint8 if attr.takes_pixels else np.float32)
-                for attr in self.model.inputs
-            ]
-        times = []
-        for _ in range(10):
-            begin = time.perf_counter()
-            self._run(arrays, None)
-            times.append(time.perf_counter() - begin)
-        median_us = float(np.median(times)) * 1e6
-        return f"Total Time(us): {median_us:.0f}\nFPS: {1e6 / median_us:.2f}"
-
-    def versions(self) -> str:
-        """Return the versions of runtime and driver as a framed text."""
-        version, line = self.model.sdk_version, "=" * 46
-        return f"{line}\nRKNN VERSION:\n  API: {version.api}\n  DRV: {version.driver}\n{line}\n"
-
-    def memory(self) -> dict[str, int]:
-        """Return bytes of NPU memory by the names of the vendor's toolkit."""
-        size = self.model.memory_size
-        known = size.weight_bytes + size.internal_bytes
-        other = max(0, size.dma_allocated_bytes - known)
-        return {
-            "weight_memory": size.weight_bytes,
-            "internal_memory": size.internal_bytes,
-            "other_memory": other,
-            "total_memory": known + other,
-        }
-
-    def _run(self, arrays: list[Array], out: list[Array] | None) -> list[Array]:
-        if isinstance(self.model, Model):
-            return self.model(*arrays, out=out)
-        return self.model.run(*arrays, out=out)
+        runtime, self.rknn_runtime = self.rknn_runtime, None
+        if runtime is not None:
+            runtime.release()
 
 
 def _init_flags(fallback: object, is_timed: bool) -> InitFlag:
@@ -464,71 +358,6 @@ def _init_flags(fallback: object, is_timed: bool) -> InitFlag:
     if fallback == "gpu":
         flags |= InitFlag.EXECUTE_FALLBACK_PRIOR_DEVICE_GPU
     return flags
-
-
-@dataclass(frozen=True)
-class RawAttr:
-    """An input or output with the names and numbers of the C API's ``rknn_tensor_attr``.
-
-    Attributes:
-        index: Position among the inputs or among the outputs.
-        n_dims: How many of ``dims`` count.
-        dims: 16 numbers, the dimensions followed by zeros: NHWC for image inputs.
-        name: In UTF-8.
-        n_elems: Elements.
-        size: Bytes.
-        fmt: 0 NCHW, 1 NHWC, 2 NC1HWC2, 3 undefined.
-        type: 0 float32, 1 float16, 2 int8, 3 uint8, 4 int16, and so on; see `TensorType`.
-        qnt_type: 0 none, 1 dynamic fixed point, 2 affine.
-        fl: For dynamic fixed point.
-        zp: Zero point.
-        scale: For affine quantization.
-        w_stride: Pixels from one row to the next; 0: equal to the width.
-        size_with_stride: Bytes including padded rows.
-        pass_through: 0.
-        h_stride: Rows from one image to the next; 0: equal to the height.
-    """
-
-    index: int
-    n_dims: int
-    dims: tuple[int, ...]
-    name: bytes
-    n_elems: int
-    size: int
-    fmt: int
-    type: int
-    qnt_type: int
-    fl: int
-    zp: int
-    scale: float
-    w_stride: int
-    size_with_stride: int
-    pass_through: int
-    h_stride: int
-
-
-class Tensors:
-    """``RKNNLite.rknn_runtime``: inputs and outputs of a model as in the vendor's inner object."""
-
-    def __init__(self, model: GeneralModel | Model) -> None:
-        self._model = model
-
-    def get_in_out_num(self) -> tuple[int, int]:
-        """Return how many inputs and how many outputs there are."""
-        return len(self._model.inputs), len(self._model.outputs)
-
-    def get_tensor_attr(self, index: SupportsIndex, is_output: bool = False) -> RawAttr:
-        """Return the attributes of an input or, with `is_output`, an output."""
-        attrs = self._model.outputs if is_output else self._model.inputs
-        attr = attrs[as_int(index, "index", 0, len(attrs) - 1)]
-        n_dims = len(attr.shape)
-        return RawAttr(
-            index=attr.index, n_dims=n_dims, dims=(*attr.shape, *[0] * (_MAX_DIMS - n_dims)),
-            name=attr.name.encode(), n_elems=attr.n_elems, size=attr.size, fmt=int(attr.layout),
-            type=int(attr.dtype), qnt_type=int(attr.qnt_type), fl=attr.fl, zp=attr.zero_point,
-            scale=attr.scale, w_stride=attr.w_stride, size_with_stride=attr.size_with_stride,
-            pass_through=0, h_stride=attr.h_stride,
-        )  # fmt: skip
 
 
 class _Journal(NamedTuple):

@@ -526,7 +526,7 @@ def test_the_object_inside_tells_of_the_tensors(control, file):
         for index, is_output, attr in ((0, False, model.inputs[0]), (0, True, model.outputs[0])):
             told = inner.get_tensor_attr(index, is_output=is_output)
             assert len(told.dims) == 16 and not any(told.dims[told.n_dims :])
-            assert told.dims[: told.n_dims] == attr.shape
+            assert tuple(told.dims[: told.n_dims]) == attr.shape
             assert told.name == attr.name.encode()
             assert (told.type, told.fmt) == (attr.dtype, attr.layout)
             assert (told.zp, told.scale, told.fl) == (attr.zero_point, attr.scale, attr.fl)
