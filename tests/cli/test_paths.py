@@ -78,6 +78,7 @@ WRITTEN_FOLDERS = """
 detect model.rknn photos --sim --save {x}
 detect model.rknn photos --sim --format yolo -o {x}
 sim-library {x}
+rknnlite --wheel {x}
 """
 #: What is no file to open: looked for in many places unless it has a slash (`test_a_library`),
 #: or made with all in it; a program.
