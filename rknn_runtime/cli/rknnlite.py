@@ -1,10 +1,13 @@
 """Install the package name rknnlite, so that programs for RKNNLite run unchanged.
 
 The distribution is called rknn-toolkit-lite2, like the vendor's, and satisfies what programs
-require of it. It never replaces the vendor's own package.
+require of it. It never replaces the vendor's own package. With --toolkit, the same for
+rknn-toolkit2: `from rknn.api import RKNN` then works on every Python, as it runs the vendor's
+toolkit in an environment of its own.
 
 Examples:
   rknn-runtime rknnlite                  # install it for this Python
+  rknn-runtime rknnlite --toolkit        # rknn.api, too
   rknn-runtime rknnlite --wheel .        # only write the wheel, for uv or another machine
   pip uninstall rknn-toolkit-lite2       # remove it
 """
@@ -24,6 +27,7 @@ from rknn_runtime.cli.options import add_switch
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--wheel", metavar="FOLDER", help="write the wheel there, install nothing")
+    add_switch(parser, "--toolkit", "also rknn-toolkit2, for programs that convert")
     add_switch(parser, "--json", "print one JSON object")
 
 
@@ -31,13 +35,16 @@ def run(arguments: Namespace) -> None:
     """Write or install it, and say what."""
     from rknn_runtime.rknnlite import install  # here, as other commands do without
 
+    names = list(install.DISTRIBUTIONS)[: 2 if arguments.toolkit else 1]
     if arguments.wheel is not None:
         check_folder(arguments.wheel, os.W_OK | os.X_OK)
-        path = str(install.make_wheel(arguments.wheel))
-        print(json.dumps({"wheel": path}) if arguments.json else path)
+        paths = [str(install.make_wheel(name, arguments.wheel)) for name in names]
+        print(json.dumps({"wheels": paths}) if arguments.json else "\n".join(paths))
         return
-    install.refuse_vendor()
+    for name in names:
+        install.refuse_vendor(name)
     with tempfile.TemporaryDirectory() as folder:
-        install.install_wheel(install.make_wheel(Path(folder)))
-    name = f"{install.NAME} {install.VERSION}"
-    print(json.dumps({"installed": name}) if arguments.json else f"installed {name}")
+        for name in names:
+            install.install_wheel(install.make_wheel(name, Path(folder)))
+    made = [f"{name} {install.VERSION}" for name in names]
+    print(json.dumps({"installed": made}) if arguments.json else f"installed {', '.join(made)}")

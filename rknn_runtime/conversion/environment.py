@@ -109,7 +109,7 @@ def watch(
     with subprocess.Popen(
         words,
         cwd=folder,
-        env={**_clean_environment(), "PYTHONIOENCODING": "utf-8"},
+        env={**clean_environment(), "PYTHONIOENCODING": "utf-8"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -126,7 +126,7 @@ def watch(
     return process.returncode
 
 
-def _clean_environment() -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
     """Return this process's environment without paths to our own packages."""
     ours = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "PYTHONWARNINGS")
     kept = {name: value for name, value in os.environ.items() if name not in ours}
@@ -144,7 +144,7 @@ def _fits(python: str) -> bool:
     words = [python, "-I", "-c", _ABOUT]
     try:
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=60, check=True, env=_clean_environment()
+            words, capture_output=True, text=True, timeout=60, check=True, env=clean_environment()
         )
         version, machine, is_wide = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
@@ -189,7 +189,7 @@ def _is_ready(place: Path, made_of: dict[str, object]) -> bool:
         return False
     words = [str(place / "bin" / "python"), "-I", "-c", "import rknn"]
     try:
-        done = subprocess.run(words, capture_output=True, env=_clean_environment(), check=False)
+        done = subprocess.run(words, capture_output=True, env=clean_environment(), check=False)
     except OSError:
         return False
     return done.returncode == 0

@@ -51,7 +51,7 @@ ROWS = {
     "record": Row("{model} {folder}/sample.npy -o {folder}/made", "{model}",
                   "{torn} {folder}/sample.npy -o {folder}/made", "bundle"),
     "sim-library": Row("{folder}", "--name x {folder}", "{folder}/nowhere", "library"),
-    "rknnlite": Row("--wheel {folder}", "--wheel", "--wheel {folder}/nowhere", "wheel"),
+    "rknnlite": Row("--wheel {folder}", "--wheel", "--wheel {folder}/nowhere", "wheels"),
     "verify": Row("--sim", "--soc rk9999", "--library {torn}", "findings"),
     "completion": Row("bash", "tcsh", None, ""),
 }  # fmt: skip

@@ -26,6 +26,7 @@ from rknn_runtime.rknnlite.structures import RKNNOutput, RKNNPerfRun, RKNNTensor
 MODELS = PROJECT / "tests" / "data" / "models"
 RK3588 = MODELS / "ic3_w37_rk3588.rknn"
 RV1106 = MODELS / "ic3_w37_rv1106.rknn"
+LITE = "rknn-toolkit-lite2"
 
 
 def frames(count):
@@ -195,9 +196,9 @@ def test_a_model_without_the_general_api_has_the_calls_too(control):
 
 def test_the_wheel_has_the_vendors_names(tmp_path):
     """The modules that programs import, under a version that satisfies what they require."""
-    path = install.make_wheel(tmp_path)
+    path = install.make_wheel(LITE, tmp_path)
     data = path.read_bytes()
-    assert install.make_wheel(tmp_path).read_bytes() == data
+    assert install.make_wheel(LITE, tmp_path).read_bytes() == data
     with zipfile.ZipFile(path) as archive:
         archive.extractall(tmp_path / "site")
     code = (
@@ -221,19 +222,19 @@ def test_the_wheel_has_the_vendors_names(tmp_path):
 def test_pip_installs_and_removes_the_wheel(tmp_path):
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
-    path = install.make_wheel(tmp_path)
+    path = install.make_wheel(LITE, tmp_path)
     for words in (
         ["install", "--no-deps", "--no-index", str(path)],
-        ["uninstall", "-y", install.NAME],
+        ["uninstall", "-y", LITE],
     ):
         subprocess.run([python, "-m", "pip", *words], check=True, capture_output=True)
     assert not list((tmp_path / "env").rglob("rknnlite/api"))
 
 
-def test_the_vendors_package_is_not_replaced(monkeypatch, tmp_path):
+def test_the_vendors_package_is_not_replaced(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "2.3.2")
     with pytest.raises(UnavailableError, match="is installed and would be replaced"):
-        install.install_wheel(install.make_wheel(tmp_path))
+        install.refuse_vendor(LITE)
 
 
 def test_two_threads_never_wait_for_outputs_that_nobody_fetches(lite):
