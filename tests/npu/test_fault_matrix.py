@@ -219,11 +219,3 @@ def test_every_call_fails_with_every_status(control, record_property, name):
     control.reset()
     record_property("combinations", tried)
     assert all(count <= TOLERATED[code] * asked for code, count in ignored.items()), ignored
-
-
-def test_the_matrix_is_as_large_as_it_is_said(control, record_property):
-    """Each call of each flow has its faults; counted here, as workers of xdist share the rows."""
-    total = sum(len(list(faults(plan(control, name)[1]))) for name in FLOWS)
-    control.reset()
-    record_property("combinations", total)
-    assert total > 700 * EACH

@@ -50,20 +50,6 @@ def test_views_in_a_cycle_with_their_model_are_collected(control):
     assert control.live == NOTHING
 
 
-@pytest.mark.parametrize("method", ["input_view", "output_raw"])
-def test_close_is_refused_while_a_view_lives(control, method):
-    """`BufferError` names the tensor; the model stays usable, and closes afterwards."""
-    case = recorded()
-    model = Model(case.data, library="sim")
-    part = getattr(model, method)()[0, :1]
-    with pytest.raises(BufferError, match=r"put 0 '\w+'"):
-        model.close()
-    assert (model(FRAME)[0] == case.expected[0]).all()
-    del part
-    model.close()
-    assert control.live == NOTHING
-
-
 def test_the_traceback_of_a_refusal_holds_nothing(control):
     """Errors about arguments may be kept: the model closes."""
     model = Model(recorded().data, library="sim")
@@ -228,9 +214,6 @@ def test_importing_needs_no_vendor_library(tmp_path):
         "assert logging.getLogger('rknn_runtime').handlers == []"
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
-
-
-# Soak
 
 
 # Interruptions

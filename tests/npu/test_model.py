@@ -397,15 +397,6 @@ def test_core_masks_go_to_the_runtime(control):
         Model(recorded("rk3566").data, library="sim", core_mask=CoreMask.CORE_2)
 
 
-@pytest.mark.parametrize(
-    "flags", [InitFlag.PRIOR_LOW, InitFlag.COLLECT_PERF, InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE]
-)
-def test_flags_that_fit_are_passed_on(flags):
-    """Priority, performance and cache flags load."""
-    with Model(recorded().data, library="sim", flags=flags) as model:
-        model.run(some_image(model.inputs[0]))
-
-
 @pytest.mark.parametrize("flags", [InitFlag.ASYNC, InitFlag.ASYNC | InitFlag.PRIOR_LOW, 0x100])
 def test_flags_that_a_model_cannot_keep_are_refused(control, flags):
     """Flags that leave timing to the caller would break silently."""

@@ -16,13 +16,11 @@ from bundles import one_object
 from threads import in_threads
 
 from rknn_runtime import (
-    Classifier,
     Detector,
     Model,
     letterbox,
 )
 from rknn_runtime.kernels import dequantize_nc1hwc2, nc1hwc2_to_nchw, quantize_affine
-from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.vision import nms
 
 THREADS = 8
@@ -40,22 +38,6 @@ def together(work: Callable[[int], None]) -> None:
             work(number)
 
     in_threads(run, ((number,) for number in range(THREADS)))
-
-
-def test_detectors_and_decoders(control) -> None:
-    """One detector, and its decoder on arrays of one's own, from all threads."""
-    frame = np.zeros((64, 64, 3), np.uint8)
-    with Model(one_object(), library="sim") as model:
-        detector = Detector(model)
-        detector(frame)
-        raw = model.output_raw(0).copy()
-
-        def work(number: int) -> None:
-            found = detector(frame) if number % 2 else detector.decoder([raw])
-            assert found.class_id.tolist() == [1]
-            np.testing.assert_allclose(found.xyxy, [[24, 24, 40, 40]], atol=0.6)
-
-        together(work)
 
 
 def test_frames_through_every_door(control) -> None:
@@ -78,24 +60,6 @@ def test_frames_through_every_door(control) -> None:
             else:
                 times = model.step_times
                 assert times is None or times.begin_s <= times.end_s
-
-        together(work)
-
-
-def test_classifiers(control) -> None:
-    """One classifier from all threads."""
-    values = {"zero_point": 0, "scale": 0.05}
-    bundle = bundle_from_arrays(
-        [describe_input("image", (1, 3, 16, 24), zero_point=-128, scale=1 / 255)],
-        [describe_output("scores", (1, 4), **values)],
-        [Record([np.array([[1.0, 4.0, -2.0, 3.0]], np.float32)])],
-    )
-    with Model(bundle, library="sim") as model:
-        classifier = Classifier(model)
-
-        def work(_: int) -> None:
-            found = classifier(np.zeros((16, 24, 3), np.uint8))
-            assert found.class_id.tolist() == [1, 3, 0, 2]
 
         together(work)
 

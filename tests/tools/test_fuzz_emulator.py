@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -70,32 +69,3 @@ def test_a_short_run_finds_nothing(tool, tmp_path: Path) -> None:
     assert not tally.findings
     assert tally.done == 200 > tally.ran > 100
     assert tally.seeds == len(seeds([tmp_path])) == len(seeds()) + 1
-
-
-GCOV = """
-import json, sys
-def document(used, inlined):
-    functions = [{"name": "used", "execution_count": used}, {"name": "never", "execution_count": 0}]
-    lines = [{"line_number": n, "count": n == 1 and used} for n in (1, 2, 3, 4)]
-    inner = {"name": "inlined", "execution_count": inlined}
-    return {"files": [
-        {"file": "/p/csrc/sim/some.c", "functions": functions, "lines": lines},
-        {"file": "/p/csrc/sim/some.h", "functions": [inner],
-         "lines": [{"line_number": 7, "count": inlined}]},
-    ]}
-assert sys.argv[1:3] == ["--json-format", "--stdout"] and len(sys.argv) == 4
-print(json.dumps(document(5, 0)), json.dumps(document(0, 1)), sep="\\n")
-"""
-
-
-def test_coverage_names_the_functions_that_were_not_reached(tool, tmp_path, monkeypatch) -> None:
-    """Of each file under csrc, however often it is compiled: a header, with what includes it."""
-    program = tmp_path / "gcov"
-    program.write_text(f"#!{sys.executable}\n{GCOV}")
-    program.chmod(0o755)
-    (tmp_path / "some.gcda").touch()
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert tool.coverage(tmp_path) == [
-        "| sim/some.c | 1 of 2 | 25% | never |",
-        "| sim/some.h | 1 of 1 | 100% |  |",
-    ]
