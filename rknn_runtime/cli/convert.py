@@ -39,24 +39,34 @@ _TOOLKIT_FLAGS = {
 }
 _TOOLKIT_SWITCHES = {
     "single_core_mode": ("config", "for one core: smaller (RK3588, RK3576)"),
-    "auto_hybrid": ("build", "keep layers in float16 where int8 is bad"),
 }
 #: Options that are parameters of `convert` under the same name.
 _PARAMETERS = (
-    "calibrate", "color", "environment", "evaluate", "head", "keep_graph", "labels", "limit",
-    "mean", "python", "std", "with_torch",
+    "calibrate", "color", "effort", "environment", "evaluate", "head", "keep_graph", "labels",
+    "limit", "mean", "python", "std", "target", "with_torch", "without",
 )  # fmt: skip
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument("model", help="an .onnx file (or .tflite, .pt, .prototxt, .cfg, .pb)")
-    parser.add_argument("--for", dest="target", required=True, metavar="SOC", help="rk3588 ...")
+    parser.add_argument("--for", dest="soc", required=True, metavar="SOC", help="rk3588 ...")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: NAME_SOC.rknn beside it")
     parser.add_argument(
         "--calibrate",
         metavar="IMAGES",
         help="a folder of images to quantize with, or a .txt file in the toolkit's form",
+    )
+    climb = parser.add_argument_group("int8 as good as float")
+    climb.add_argument(
+        "--target", type=float, metavar="PART",
+        help="which part of float to keep, such as 0.99: tries better and better files",
+    )  # fmt: skip
+    climb.add_argument(
+        "--effort", type=float, default=15, metavar="MINUTES", help="the time for it (15)"
+    )
+    climb.add_argument(
+        "--without", action="append", default=[], metavar="STEP", help="leave a step out"
     )
     network = parser.add_argument_group("the network")
     add_switch(network, "--keep-graph", "do not cut the graph")
@@ -117,7 +127,7 @@ def run(arguments: Namespace) -> None:
             groups["load"] = {**shapes, **groups["load"]}
             made = convert(
                 arguments.model,
-                arguments.target,
+                arguments.soc,
                 arguments.output,
                 report=not arguments.no_report,
                 toolkit=arguments.toolkit or DEFAULT_VERSION,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from rknn_runtime._arrays import Array, as_list
+from rknn_runtime._arrays import Array, as_float, as_list
 from rknn_runtime._files import replace_file
 from rknn_runtime.conversion.calibration import images_in, listing, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, VERSIONS, toolkit_python
+from rknn_runtime.conversion.judge import ScoreFunction
+from rknn_runtime.conversion.ladder import STEPS, Build, climb
 from rknn_runtime.conversion.options import (
     LOADERS,
     check_names,
@@ -22,17 +26,23 @@ from rknn_runtime.conversion.options import (
     soc_named,
 )
 from rknn_runtime.conversion.plan import Plan, custom_string, plan_of
-from rknn_runtime.conversion.report import Conversion, judged
+from rknn_runtime.conversion.report import Conversion, decoder_options, judged
+from rknn_runtime.conversion.simulation import Ranges
 from rknn_runtime.conversion.toolkit import run_job
+from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.sim.faults import toolkit_faults
 from rknn_runtime.vision.labels import Labels
 
 
 def convert(
     model: str | os.PathLike[str],
-    target: str,
+    soc: str,
     path: str | os.PathLike[str] | None = None,
     *,
+    target: float | None = None,
+    effort: float = 15,
+    score: ScoreFunction | None = None,
+    without: Sequence[str] = (),
     calibrate: str | os.PathLike[str] | None = None,
     evaluate: str | os.PathLike[str] | None = None,
     keep_graph: bool = False,
@@ -60,12 +70,20 @@ def convert(
     Args:
         model: An ``.onnx`` file with fixed shapes. The toolkit also reads ``.tflite``, TorchScript
             (``.pt``, with `with_torch`), ``.prototxt``, ``.cfg`` and ``.pb``, which are not cut.
-        target: The SoC, such as ``"rk3588"``.
+        soc: The SoC, such as ``"rk3588"``.
         path: The file to write, replaced only after success. None: ``NAME_TARGET.rknn`` beside
             the model.
+        target: Which part of float the file shall have, up to 1.0, judged on images that are not
+            calibrated with: of the objects, of the top-1 classes, else the worst cosine of an
+            output. Steps that cost more and more are tried until it is reached, and the best file
+            is written. None: the toolkit's int8 alone.
+        effort: The minutes to spend on that. An interrupted call goes on if it is made again.
+        score: Called with the outputs of float and of the file for an image instead; returns 0..1.
+        without: Steps to leave out, by the names that the report has.
         calibrate: A folder of images to quantize with, letterboxed as by `Detector`; or a ``.txt``
             file in the toolkit's form, for networks that take no image. None: float16.
-        evaluate: A folder of images for the report. None: the images of `calibrate`.
+        evaluate: A folder of images for the report, and to judge by. None: the images of
+            `calibrate`, and variants of them to judge by.
         keep_graph: Do not cut the graph.
         head: The head, as for `Detector`; ``"auto"`` finds it.
         labels: Names of the classes, or a file of them. None: those of the ``.onnx`` file.
@@ -94,7 +112,7 @@ def convert(
         ValueError: An argument does not fit the network or the SoC.
     """
     say = progress or (lambda line: None)
-    soc = soc_named(target)
+    chip = soc_named(soc, "soc")
     source = Path(os.fspath(model))
     call = _loader(source)
     if color not in ("RGB", "BGR"):
@@ -118,7 +136,7 @@ def convert(
         )
     plan = plan_of(source, load, keep_graph, head, labels, color)
     notes = list(plan.notes)
-    notes += check_possible(soc, calibrate is not None, config, plan.operators)
+    notes += check_possible(chip, calibrate is not None, config, plan.operators)
     images = _images(calibrate, "calibrate", limit)
     shown = _images(evaluate, "evaluate", limit) or images
     if images and plan.size is None:
@@ -126,6 +144,8 @@ def convert(
             "calibrate: expected a .txt file in the toolkit's form for a network that takes "
             "no image, got a folder"
         )
+    if target is not None:
+        _check_climb(target, plan, images, config, build, without)
     said, has_labels = custom_string(
         plan.head, plan.labels, plan.task, plan.size, color, quantized=calibrate is not None
     )
@@ -134,7 +154,7 @@ def convert(
     runner = toolkit_python(
         toolkit, folder=environment, python=python, with_torch=with_torch, progress=say
     )
-    place = source.with_name(f"{source.stem}_{soc.name}.rknn") if path is None else Path(path)
+    place = source.with_name(f"{source.stem}_{chip.name}.rknn") if path is None else Path(path)
     with tempfile.TemporaryDirectory(prefix="rknn-convert-") as name:
         folder = Path(name)
         network = source.resolve()
@@ -143,7 +163,7 @@ def convert(
             network.write_bytes(plan.onnx)
         key = "tf_pb" if call == "load_tensorflow" else "model"
         job = {
-            "config": _config(config, plan, soc.name, said),
+            "config": _config(config, plan, chip.name, said),
             "load": {"call": call, "arguments": {key: str(network), **plan.load}},
             "build": {
                 "do_quantization": calibrate is not None,
@@ -152,8 +172,16 @@ def convert(
             },
             "export": str(folder / "network.rknn"),
         }
-        log = run_job(runner, job, say)
-        replace_file(place, Path(folder, "network.rknn").read_bytes())
+        climbed, log = None, ""
+        if target is None:
+            log = run_job(runner, job, say)
+            replace_file(place, Path(folder, "network.rknn").read_bytes())
+        else:
+            climbed = climb(
+                plan, images, shown if evaluate else (), _preprocessing(config, plan),
+                decoder_options(plan), _builder(runner, job, folder), chip, target, place, effort,
+                say, score, without,
+            )  # fmt: skip
         notes += toolkit_faults(place)
         found = None
         if report and shown and plan.onnx is not None and plan.size is not None:
@@ -164,8 +192,78 @@ def convert(
 
             found = judged(place, plan, shown, folder, config, simulate, notes)
     return Conversion(
-        place, soc.name, plan.cut, plan.head and plan.head.name, tuple(notes), found, log
+        place, chip.name, plan.cut, plan.head and plan.head.name, tuple(notes), found, log, climbed
     )
+
+
+def _check_climb(
+    target: float,
+    plan: Plan,
+    images: Sequence[Path],
+    config: Mapping[str, Any],
+    build: Mapping[str, Any],
+    without: Sequence[str],
+) -> None:
+    """Refuse what a climb cannot do."""
+    if not 0 < as_float(target, "target") <= 1:
+        raise ValueError(f"target: expected a number above 0 and up to 1, got {target!r}")
+    for step in without:
+        if step not in STEPS or step == "toolkit":
+            known = ", ".join(name for name in STEPS if name != "toolkit")
+            raise ValueError(f"without: expected names of {known}, got {step!r}")
+    if plan.onnx is None or not images:
+        raise ValueError(
+            "target: expected an .onnx file of one image and a folder of images to calibrate with"
+        )
+    usual = {"quantized_algorithm": "normal", "quantized_method": "channel"}
+    given = {name: config[name] for name in usual if config.get(name, usual[name]) != usual[name]}
+    for name in ("quantized_dtype", "dynamic_input"):
+        given.update({name: config[name]} if config.get(name) else {})
+    if given or build:
+        name, value = next(iter({**given, **build}.items()))
+        raise ValueError(f"{name}: expected none with a target, got {value!r}")
+
+
+def _preprocessing(config: Mapping[str, Any], plan: Plan) -> Preprocessing:
+    """Return what the file does to pixels."""
+    mean, std = (config[name][0][: plan.channels] for name in ("mean_values", "std_values"))
+    return Preprocessing(tuple(mean), tuple(std), rgb2bgr=False)
+
+
+def _builder(runner: str, job: Mapping[str, Any], folder: Path) -> Build:
+    """Return what builds files with ranges and types of our own."""
+    one = folder / "one.txt"
+
+    def build(
+        onnx: bytes, ranges: Ranges, wide: Sequence[str], stored: Sequence[str], path: Path
+    ) -> dict[str, Any]:
+        network, table = folder / "network.onnx", folder / "ranges.json"
+        network.write_bytes(onnx)
+        dataset = Path(job["build"]["dataset"])
+        if ranges:  # the images no longer matter
+            one.write_text(dataset.read_text("utf-8").split("\n")[0] + "\n", "utf-8")
+            dataset = one
+        arguments = {**job["load"]["arguments"], "model": str(network)}
+        hybrid = {
+            "dataset": str(dataset), "name": network.stem, "table": str(table),
+            "ranges": {name: list(pair) for name, pair in ranges.items()},
+            "wide": list(wide), "stored": list(stored),
+        }  # fmt: skip
+        made = folder / "network.rknn"
+        run_job(
+            runner,
+            {
+                "config": job["config"],
+                "load": {**job["load"], "arguments": arguments},
+                "hybrid": hybrid,
+                "export": str(made),
+            },
+        )
+        shutil.move(made, path)
+        found: dict[str, Any] = json.loads(table.read_text("utf-8"))
+        return found
+
+    return build
 
 
 def _loader(source: Path) -> str:

@@ -28,7 +28,7 @@ _CONFIG = (
     "quantized_hybrid_level", "quant_img_RGB2BGR", "float_dtype", "optimization_level",
     "custom_string", "remove_weight", "compress_weight", "inputs_yuv_fmt", "single_core_mode",
     "dynamic_input", "model_pruning", "op_target", "quantize_weight", "remove_reshape",
-    "sparse_infer", "enable_flash_attention", "auto_hybrid_cos_thresh", "auto_hybrid_euc_thresh",
+    "sparse_infer", "enable_flash_attention",
 )  # fmt: skip
 #: Parameters that version 2.5.0 added.
 _CONFIG_SINCE_2_5 = (
@@ -37,7 +37,7 @@ _CONFIG_SINCE_2_5 = (
 #: Parameters of each call, without those that `convert` sets: model, target and calibration.
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "config": _CONFIG,
-    "build": ("rknn_batch_size", "auto_hybrid"),
+    "build": ("rknn_batch_size",),
     "load_onnx": ("inputs", "input_size_list", "input_initial_val", "outputs"),
     "load_tflite": ("input_is_nchw",),
     "load_pytorch": ("input_size_list",),
@@ -87,12 +87,12 @@ def check_torchscript(path: Path) -> None:
     )
 
 
-def soc_named(target: object) -> Soc:
+def soc_named(target: object, argument: str = "target") -> Soc:
     """Return the SoC to convert for."""
     if not isinstance(target, str):
-        raise TypeError(f"target: expected the name of a SoC, got {type(target).__name__}")
+        raise TypeError(f"{argument}: expected the name of a SoC, got {type(target).__name__}")
     if target.lower() not in SOCS:
-        raise ValueError(f"target: expected one of {', '.join(SOCS)}, got {target!r}")
+        raise ValueError(f"{argument}: expected one of {', '.join(SOCS)}, got {target!r}")
     return SOCS[target.lower()]
 
 

@@ -15,6 +15,7 @@ from rknn_runtime.conversion.accuracy import AccuracyReport, compare
 from rknn_runtime.conversion.calibration import framed
 from rknn_runtime.conversion.health import check
 from rknn_runtime.conversion.html import page, table
+from rknn_runtime.conversion.ladder import Climb
 from rknn_runtime.conversion.plan import Plan
 from rknn_runtime.conversion.verdict import accuracy_parts, verdict_part
 from rknn_runtime.errors import RknnError
@@ -101,6 +102,8 @@ class Conversion:
     report: ConversionReport | None
     #: All that the toolkit printed.
     log: str = field(repr=False)
+    #: The steps that led to the file; None without a target.
+    climb: Climb | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return all but the log as plain Python values, ready for JSON."""
@@ -111,6 +114,7 @@ class Conversion:
             "head": self.head,
             "notes": list(self.notes),
             "report": self.report and self.report.to_dict(),
+            "climb": self.climb and self.climb.to_dict(),
         }
 
     def to_html(self) -> str:
@@ -120,6 +124,8 @@ class Conversion:
         parts = [] if self.report is None else [verdict_part(self.report.accuracy.verdict)]
         parts.append(f"<p>For {self.target}; {ends}; head {head}.</p>")
         parts += [f'<p class="note">{html.escape(note)}</p>' for note in self.notes]
+        if self.climb is not None:
+            parts += self.climb.to_html()
         if self.report is not None:
             parts += _of_report(self.report)
         return page(self.path.name, parts)
@@ -128,6 +134,8 @@ class Conversion:
         ends = f"cut at {len(self.cut)} tensors" if self.cut else "ends as it did"
         lines = [f"{self.path}: for {self.target}, {ends}, head {self.head or 'not known'}"]
         lines += [f"note: {note}" for note in self.notes]
+        if self.climb is not None:
+            lines += str(self.climb).split("\n")
         if self.report is not None:
             verdict, *rest = str(self.report).split("\n")
             lines = [verdict, *lines, *rest]
@@ -168,7 +176,7 @@ def judged(
     means, stds = ([row[: plan.channels] for row in config[name]] for name in _NORMALIZATION)
 
     def compared(other: Path | list[list[Array]]) -> AccuracyReport:
-        frames, options = _Frames(plan, images), _options(plan)
+        frames, options = _Frames(plan, images), decoder_options(plan)
         detect = plan.head is not None
         return compare(
             network, other, frames, detect=detect, mean_values=means, std_values=stds,
@@ -203,7 +211,8 @@ def _sizes(path: Path) -> tuple[int, int, int]:
     return info.file_bytes, info.weight_bytes, info.internal_bytes
 
 
-def _options(plan: Plan) -> dict[str, Any]:
+def decoder_options(plan: Plan) -> dict[str, Any]:
+    """Return the options for `Detector` that a plan tells."""
     if plan.head is None:
         return {}
     options: dict[str, Any] = {"head": plan.head.name, **plan.head.options}

@@ -88,6 +88,54 @@ def _build(toolkit: Any, arguments: dict[str, Any]) -> None:
     _checked("build", toolkit.build(**arguments))
 
 
+def _hybrid(toolkit: Any, arguments: dict[str, Any]) -> None:
+    """Calibrate, replace ranges and types in the toolkit's table of tensors, and build.
+
+    ``ranges`` has the smallest and the largest value of tensors by name. ``wide`` are tensors to
+    keep in float16; what they are fused of goes with them, down to the tensors in ``stored``.
+    ``table`` is a file that receives the toolkit's own ranges.
+    """
+    from ruamel.yaml import YAML  # type: ignore[import-not-found]  # a part of the toolkit
+
+    name, yaml = arguments["name"], YAML(typ="safe")
+    step1 = toolkit.hybrid_quantization_step1(dataset=arguments["dataset"])
+    _checked("hybrid_quantization_step1", step1)
+    path = Path(f"{name}.quantization.cfg")
+    table = yaml.load(path)
+    known = {
+        tensor: row
+        for tensor, row in table["quantize_parameters"].items()
+        if row["qmethod"] == "layer" and row["min"] and row["max"]
+    }
+    found = {tensor: [float(row["min"][0]), float(row["max"][0])] for tensor, row in known.items()}
+    Path(arguments["table"]).write_text(json.dumps(found))
+    for tensor, (least, most) in arguments["ranges"].items():
+        if tensor in known:
+            known[tensor].update(min=[least], max=[most])
+    wide = _fused(f"{name}.model", arguments["wide"], set(arguments["stored"]))
+    table["custom_quantize_layers"] = {tensor: "float16" for tensor in wide if tensor in known}
+    yaml.dump(table, path)
+    step2 = toolkit.hybrid_quantization_step2
+    _checked("hybrid_quantization_step2", step2(f"{name}.model", f"{name}.data", str(path)))
+
+
+def _fused(model: str, wide: list[str], stored: set[str]) -> list[str]:
+    """Add the tensors that only exist inside of fused layers."""
+    if not wide:
+        return []
+    import onnx  # type: ignore[import-not-found, unused-ignore]
+
+    producers = {name: node for node in onnx.load(model).graph.node for name in node.output}
+    todo = list(wide)
+    found: dict[str, None] = {}
+    while todo:
+        name = todo.pop()
+        found[name] = None
+        inside = producers[name].input if name in producers else ()
+        todo += [each for each in inside if each in producers and each not in {*stored, *found}]
+    return list(found)
+
+
 def _export(toolkit: Any, path: str) -> None:
     _checked("export_rknn", toolkit.export_rknn(path))
 
@@ -114,6 +162,7 @@ _STEPS: dict[str, Callable[[Any, Any], None]] = {
     "config": _config,
     "load": _load,
     "build": _build,
+    "hybrid": _hybrid,
     "export": _export,
     "simulate": _simulate,
     "accuracy_analysis": _analyse,

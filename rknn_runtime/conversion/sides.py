@@ -99,6 +99,11 @@ class OnnxSide(Side):
     def run(self, index: int, frame: Inputs) -> list[Array]:
         """Normalize the inputs and compute the outputs."""
         graph = self.graph
+        return [np.asarray(a) for a in graph.run(self.feed(frame), [t.name for t in graph.outputs])]
+
+    def feed(self, frame: Inputs) -> dict[str, Array]:
+        """Return the normalized inputs by name."""
+        graph = self.graph
         if len(frame) != len(graph.inputs):
             raise ValueError(f"frames: expected {len(graph.inputs)} arrays each, got {len(frame)}")
         given = self.preprocessing or (None,) * len(frame)
@@ -124,7 +129,7 @@ class OnnxSide(Side):
                 tensor.name, shape, zero_point=None, scale=None, dtype=TensorType.FLOAT16
             )
             reals[tensor.name] = real_input(attr, one, np.ascontiguousarray(whole))
-        return [np.asarray(a) for a in graph.run(reals, [t.name for t in graph.outputs])]
+        return reals
 
 
 class RecordedSide(Side):

@@ -42,6 +42,17 @@ class GraphTensor(NamedTuple):
         )
 
 
+def import_onnxruntime() -> Any:
+    """Import the package onnxruntime."""
+    try:
+        return importlib.import_module("onnxruntime")
+    except ImportError as error:
+        raise ImportError(
+            "ONNX files are computed with onnxruntime, which is not installed: "
+            "pip install onnxruntime"
+        ) from error
+
+
 class Graph:
     """An ONNX file, computed by onnxruntime on one thread.
 
@@ -54,13 +65,7 @@ class Graph:
     """
 
     def __init__(self, onnx: bytes) -> None:
-        try:
-            onnxruntime = importlib.import_module("onnxruntime")
-        except ImportError as error:
-            raise ImportError(
-                "ONNX files are computed with onnxruntime, which is not installed: "
-                "pip install onnxruntime"
-            ) from error
+        onnxruntime = import_onnxruntime()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1

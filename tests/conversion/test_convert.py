@@ -177,9 +177,9 @@ def with_operator(kind, **attributes):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"target": "rk9999"}, "target: expected one of rk3562"),
-        ({"target": "rv1106"}, "calibrate: expected a folder of images for rv1106.*no float16"),
-        ({"target": "rv1106", "calibrate": SCENES, "config": {"dynamic_input": [[[1]]]}},
+        ({"soc": "rk9999"}, "soc: expected one of rk3562"),
+        ({"soc": "rv1106"}, "calibrate: expected a folder of images for rv1106.*no float16"),
+        ({"soc": "rv1106", "calibrate": SCENES, "config": {"dynamic_input": [[[1]]]}},
          "dynamic_input: expected none for rv1106"),
         ({"calibrate": "/none"}, "calibrate: expected a folder of images, got '/none'"),
         ({"evaluate": "/none"}, "evaluate: expected a folder"),
@@ -203,7 +203,7 @@ def test_what_cannot_work_is_refused_before(toolkit, network, monkeypatch, optio
     """Nothing is installed or built for it, and nothing written."""
     monkeypatch.setattr("rknn_runtime.conversion.convert.toolkit_python", None)
     before = sorted(network.parent.iterdir())
-    arguments = {"target": "rk3588", "head": "auto", **options}
+    arguments = {"soc": "rk3588", "head": "auto", **options}
     if options.get("labels"):
         arguments["head"] = "yolov8"
     with pytest.raises((TypeError, ValueError), match=words):

@@ -1,0 +1,481 @@
+"""Climb from the toolkit's int8 to a file that is as good as float, step by step."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from itertools import count, islice
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from rknn_runtime._files import replace_file
+from rknn_runtime.conversion.calibration import framed
+from rknn_runtime.conversion.html import table
+from rknn_runtime.conversion.judge import FloatJudge, Score, ScoreFunction, variants
+from rknn_runtime.conversion.plan import Plan
+from rknn_runtime.conversion.simulation import (
+    Int8Layout,
+    Moments,
+    Ranges,
+    Simulation,
+    by_noise,
+    choose_ranges,
+    gains,
+    moments,
+)
+from rknn_runtime.conversion.surgery import Net, corrected, equalized, simplified, split
+from rknn_runtime.errors import RknnError
+from rknn_runtime.modelfile.info import Preprocessing
+from rknn_runtime.modelfile.layers import read_layers
+from rknn_runtime.modelfile.prediction import predict
+from rknn_runtime.modelfile.soc import Soc
+
+#: What a tensor has to cost, as a part of the whole loss, to be split or kept in float16.
+_WORTH = 0.03
+_MOST_SPLIT = 5
+#: Numbers of float16 blocks to try.
+_BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+#: The part of the time that is left that a search may take.
+_SEARCH = 0.35
+#: Images to choose by.
+_CHOSEN = 8
+#: Operators of scores.
+_SCORES = ("Sigmoid", "Softmax", "HardSigmoid")
+#: Of an image; of larger ones fewer are taken.
+_USUAL_PIXELS = 416 * 416
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A step that was tried."""
+
+    name: str
+    #: What it did.
+    text: str
+    score: Score
+    #: Whether later steps build on it.
+    is_kept: bool
+    file_bytes: int
+    #: Predicted; None if the SoC has no prediction.
+    ms: float | None
+    #: What the step took.
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Climb:
+    """All steps, and why they ended; ``str()`` is a table."""
+
+    target: float
+    images: int
+    rungs: tuple[Rung, ...]
+    best: int
+    #: Why it stopped.
+    reason: str
+    seconds: float
+
+    @property
+    def score(self) -> Score:
+        """That of the file that was written."""
+        return self.rungs[self.best].score
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON; None replaces NaN."""
+        said = asdict(self)
+        for rung in said["rungs"]:
+            score = rung["score"]
+            rung["score"] = {
+                name: None if isinstance(value, float) and math.isnan(value) else value
+                for name, value in score.items()
+            }
+        return said
+
+    def to_html(self) -> Iterator[str]:
+        """Yield the parts of a page."""
+        yield "<h2>The climb</h2>"
+        yield f"<p>{html.escape(self._words())}</p>"
+        rows = [
+            (
+                f"{rung.name}{' (the file)' if i == self.best else ''}",
+                f"{rung.score.quality:.3f}",
+                f"{rung.score.fine:.4f}",
+                "" if rung.ms is None else f"{rung.ms:.2f}",
+                f"{rung.file_bytes / 2**20:.2f}",
+                f"{rung.seconds:.0f}",
+                f"{rung.text}: {rung.score}",
+            )
+            for i, rung in enumerate(self.rungs)
+        ]
+        titles = "step", "quality", "agreement", "ms, predicted", "MiB", "seconds", "result"
+        yield _bars(self)
+        yield table(titles, rows)
+
+    def _words(self) -> str:
+        return (
+            f"{self.reason}; target {self.target:g}, judged on {self.images} images that were not "
+            f"calibrated with, {self.seconds / 60:.1f} minutes"
+        )
+
+    def __str__(self) -> str:
+        lines = [self._words()]
+        for i, rung in enumerate(self.rungs):
+            cost = "" if rung.ms is None else f"{rung.ms:.2f} ms, "
+            mark = "*" if i == self.best else " " if rung.is_kept else "-"
+            lines.append(
+                f"{mark} {rung.name:9} {rung.score.quality:6.3f}  {cost}"
+                f"{rung.file_bytes / 2**20:.2f} MiB, {rung.seconds:.0f} s: {rung.text}"
+            )
+            lines.append(f"  {'':9} {rung.score}")
+        return "\n".join(lines)
+
+
+def _bars(climb: Climb) -> str:
+    """Draw the quality of each step, and the target."""
+    rows = []
+    for i, rung in enumerate(climb.rungs):
+        y, color = 24 * i + 4, "#2a5" if i == climb.best else "#06c" if rung.is_kept else "#999"
+        rows.append(
+            f'<text x="4" y="{y + 13}">{html.escape(rung.name)}</text>'
+            f'<rect x="90" y="{y}" width="{400 * rung.score.quality:.1f}" height="18" '
+            f'fill="{color}"/>'
+        )
+    height, x = 24 * len(climb.rungs) + 4, 90 + 400 * climb.target
+    line = f'<line x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{height}" stroke="#d33"/>'
+    return (
+        f'<svg viewBox="0 0 500 {height}" width="500" font-size="12" role="img">'
+        f"<title>quality of each step; the line is the target</title>{''.join(rows)}{line}</svg>"
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    """What a file is built of."""
+
+    #: The network in float.
+    onnx: bytes
+    #: Ranges of inner tensors; empty: those of the toolkit.
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    is_corrected: bool = False
+    #: Tensors that are float16.
+    wide: tuple[str, ...] = ()
+    text: str = "as the toolkit does"
+
+    def digest(self) -> str:
+        """Return a name for what is built."""
+        said = json.dumps([sorted(self.ranges.items()), self.is_corrected, self.wide])
+        return hashlib.sha256(self.onnx + said.encode()).hexdigest()[:20]
+
+
+#: Builds a network: the ``.onnx`` bytes, all ranges (none: those of the images), the tensors in
+#: float16, the tensors that the file stores, and where to write it. Returns the toolkit's ranges.
+Build = Callable[[bytes, Ranges, Sequence[str], Sequence[str], Path], dict[str, Any]]
+
+
+Step = Callable[["Climber", State], Iterator[State]]
+
+
+class Climber:
+    """The work of one climb.
+
+    Args:
+        onnx: The network in float.
+        judge: Judges files, by images that nothing is chosen by.
+        chooser: Has the images to choose by, those that show most first.
+        build: Builds a file.
+        soc: The SoC.
+        folder: Where the results of steps are kept until the climb ends.
+        seconds: The time to spend.
+        say: Called with a line about each step.
+    """
+
+    def __init__(
+        self,
+        onnx: bytes,
+        judge: FloatJudge,
+        chooser: FloatJudge,
+        build: Build,
+        soc: Soc,
+        folder: Path,
+        seconds: float,
+        say: Callable[[str], None],
+    ) -> None:
+        self._onnx, self._judge, self._chooser = onnx, judge, chooser
+        self._feeds = [chooser.feed(i) for i in range(len(chooser.frames))]
+        self._build, self.soc, self._folder, self._say = build, soc, folder, say
+        self._start, self._seconds = monotonic(), seconds
+        self._layouts: dict[bytes, Int8Layout] = {}
+        self._seen: dict[bytes, dict[str, Moments]] = {}
+        self._simulations: dict[bytes, Simulation] = {}
+
+    def climb(self, target: float, path: Path, without: Sequence[str] = ()) -> Climb:
+        """Climb, and have the best file in `path` at any time."""
+        rungs: list[Rung] = []
+        best, reason = -1, "all steps were tried"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            state = State(simplified(self._onnx, self._feeds[0]))
+            for name, step in STEPS.items():
+                if name in without:
+                    continue
+                self._say(f"{name} ...")
+                start, base = monotonic(), state
+                for tried in self._tried(name, step, base):
+                    rung = self._judged(name, tried, start)
+                    is_better = best < 0 or rung.score.rank > rungs[best].score.rank
+                    rungs.append(replace(rung, is_kept=is_better))
+                    self._say(f"{name}: {'kept' if is_better else 'not kept'}, {rung.score}")
+                    if is_better:
+                        best, state = len(rungs) - 1, tried
+                        replace_file(path, self._file(tried).read_bytes())
+                    if rung.score.meets(target) or self._left() <= 0:
+                        break
+                    start = monotonic()
+                if best >= 0 and rungs[best].score.meets(target):
+                    reason = "the target is reached"
+                    break
+                if self._left() <= 0:
+                    reason = "the time is over"
+                    break
+        except KeyboardInterrupt:
+            if best < 0:
+                raise
+            reason = "it was interrupted; the same call goes on from here"
+        else:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        spent = monotonic() - self._start
+        return Climb(target, len(self._judge.frames), tuple(rungs), best, reason, spent)
+
+    def _left(self) -> float:
+        return self._seconds - (monotonic() - self._start)
+
+    def deadline(self) -> float:
+        """Return when a search has to end."""
+        return monotonic() + max(self._left(), 0) * _SEARCH
+
+    def _tried(self, name: str, step: Step, state: State) -> Iterator[State]:
+        """Yield what a step proposes, from the folder what is known."""
+        made: Iterator[State] | None = None
+        for i in count():
+            place = self._folder / f"{name}-{state.digest()}-{i}"
+            known = place.with_suffix(".json")
+            if not known.exists():
+                made = islice(step(self, state), i, None) if made is None else made
+                tried = next(made, None)
+                if tried is not None:
+                    place.with_suffix(".onnx").write_bytes(tried.onnx)
+                said = None if tried is None else {**vars(tried), "onnx": None}
+                known.write_text(json.dumps(said), "utf-8")
+            said = json.loads(known.read_text("utf-8"))
+            if said is None:
+                return
+            yield State(**{**said, "onnx": place.with_suffix(".onnx").read_bytes()})
+
+    def _file(self, state: State) -> Path:
+        return self._folder / f"{state.digest()}.rknn"
+
+    def built(self, state: State) -> Path:
+        """Build a state, or find its file."""
+        path = self._file(state)
+        if not path.exists():
+            partial, stored = path.with_suffix(".part"), []
+            ranges: Ranges = {}
+            if state != State(state.onnx):
+                plain = State(state.onnx)
+                own = json.loads(self.built(plain).with_suffix(".table").read_text("utf-8"))
+                stored = list(self.layout(state.onnx).ranges)
+                ranges = {**own, **self.ranges(state)}
+            table = self._build(self.network(state), ranges, state.wide, stored, partial)
+            path.with_suffix(".table").write_text(json.dumps(table), "utf-8")
+            partial.replace(path)
+        return path
+
+    def _judged(self, name: str, state: State, start: float) -> Rung:
+        path = self.built(state)
+        known = path.with_suffix(".score")
+        try:
+            score = Score(**json.loads(known.read_text("utf-8")))
+        except (OSError, ValueError, TypeError):
+            score = self._judge.of(path)
+            known.write_text(json.dumps(asdict(score)), "utf-8")
+        ms = None
+        with suppress(RknnError):
+            ms = predict(read_layers(path), self.soc.name).ms
+        seconds = monotonic() - start
+        return Rung(name, state.text, score, True, path.stat().st_size, ms, seconds)
+
+    def network(self, state: State) -> bytes:
+        """Return the network that a state is built of."""
+        if not state.is_corrected:
+            return state.onnx
+        return corrected(state.onnx, self.seen(state.onnx))
+
+    def layout(self, onnx: bytes) -> Int8Layout:
+        """Return the inner tensors of a network's file, with the toolkit's ranges."""
+        if onnx not in self._layouts:
+            self._layouts[onnx] = Int8Layout.read(self.built(State(onnx)))
+        return self._layouts[onnx]
+
+    def seen(self, onnx: bytes) -> dict[str, Moments]:
+        """Return the tensors of a network in float."""
+        if onnx not in self._seen:
+            self._seen[onnx] = moments(onnx, Net(onnx).tensors(), self._feeds)
+        return self._seen[onnx]
+
+    def simulation(self, state: State) -> Simulation:
+        """Return the network with int8 simulated."""
+        onnx = self.network(state)
+        if onnx not in self._simulations:
+            height, width = self._judge.frames[0].shape[1:3]
+            images = max(2, min(3, 4 * _USUAL_PIXELS // (height * width)))
+            layout = self.layout(state.onnx)
+            made = Simulation(onnx, layout, self._feeds[:images], self._chooser.loss)
+            self._simulations = {onnx: made}
+        return self._simulations[onnx]
+
+    def ranges(self, state: State) -> dict[str, tuple[float, float]]:
+        """Return the ranges of all inner tensors."""
+        return {**self.layout(state.onnx).ranges, **state.ranges}
+
+    def gains(self, state: State) -> list[tuple[float, tuple[str, ...]]]:
+        """Return what each group of tensors costs, as a part of the loss, largest first."""
+        groups = by_noise(self.layout(state.onnx), self.seen(state.onnx))
+        return gains(self.simulation(state), groups, self.ranges(state), self.deadline())
+
+
+def _unchanged(work: Climber, state: State) -> Iterator[State]:
+    yield state
+
+
+def _ranges(work: Climber, state: State) -> Iterator[State]:
+    """Ranges chosen by the error at the outputs; that of scores is 0 to 1."""
+    layout, seen, net = work.layout(state.onnx), work.seen(state.onnx), Net(state.onnx)
+    ranges = dict(layout.ranges)
+    ends = [group for group in layout.groups if net.outputs.intersection(group)]
+    for group in ends:
+        if any(net.operator(name) in _SCORES for name in group):
+            low, high = ranges[group[0]]
+            ranges.update(dict.fromkeys(group, (low, max(high, 1.0))))
+    groups = [group for group in by_noise(layout, seen) if group not in ends]
+    found = choose_ranges(work.simulation(state), groups, ranges, work.deadline())
+    chosen = sum(found[group[0]] != layout.ranges[group[0]] for group in layout.groups)
+    yield replace(state, ranges=found, text=f"{chosen} ranges chosen by the error at the outputs")
+
+
+def _bias(work: Climber, state: State) -> Iterator[State]:
+    """The mean error of rounded weights taken out of the biases."""
+    if not state.is_corrected:
+        yield replace(state, is_corrected=True, text="biases corrected for rounded weights")
+
+
+def _channels(work: Climber, state: State) -> Iterator[State]:
+    """Channels of unlike range given factors, or split, where float stays the same."""
+    costly = [name for gain, group in work.gains(state) if gain > _WORTH for name in group]
+    chosen = set(costly[:_MOST_SPLIT])
+    onnx = equalized(state.onnx, work.seen(state.onnx))
+    factors = onnx != state.onnx
+    parted = split(onnx, work.seen(onnx), chosen.__contains__)
+    if parted == state.onnx:
+        return
+    done = [*(["factors"] if factors else []), *(["splits"] if parted != onnx else [])]
+    for tried in _ranges(work, replace(state, onnx=parted, ranges={})):
+        yield replace(tried, text=f"channels made alike by {' and '.join(done)}, {tried.text}")
+
+
+def _float16(work: Climber, state: State) -> Iterator[State]:
+    """The fewest tensors in float16, each with its producer and its readers."""
+    if work.soc.mini:  # it has none
+        return
+    costly = [group for gain, group in work.gains(state) if gain > 0]
+    nodes = work.layout(state.onnx).nodes
+    for blocks in _BLOCKS:
+        wide = dict.fromkeys(name for group in costly[:blocks] for name in _whole(nodes, group))
+        text = f"{blocks} blocks in float16, {len(wide)} layers"
+        yield replace(state, wide=tuple(wide), text=text)
+        if blocks >= len(costly):
+            return
+
+
+def _whole(nodes: Sequence[Any], group: Sequence[str]) -> list[str]:
+    """Return the outputs of all nodes that write or read tensors of a group."""
+    members = set(group)
+    return [
+        name
+        for inputs, outputs in nodes
+        if members.intersection(inputs) or members.intersection(outputs)
+        for name in outputs
+    ]
+
+
+#: The steps by their names, in the order of their cost on the board.
+STEPS: dict[str, Step] = {
+    "toolkit": _unchanged,
+    "ranges": _ranges,
+    "bias": _bias,
+    "channels": _channels,
+    "float16": _float16,
+}
+
+
+def climb(
+    plan: Plan,
+    images: Sequence[Path],
+    others: Sequence[Path],
+    given: Preprocessing,
+    options: Mapping[str, Any],
+    build: Build,
+    soc: Soc,
+    target: float,
+    path: Path,
+    minutes: float,
+    say: Callable[[str], None],
+    score: ScoreFunction | None = None,
+    without: Sequence[str] = (),
+) -> Climb:
+    """Write the best file that can be found in some minutes; see `convert`.
+
+    Args:
+        plan: The plan, of an ONNX file of one image.
+        images: Those of the calibration, which steps choose by.
+        others: Images to judge by; none: variants of `images`.
+        given: What is done to the pixels.
+        options: Of the decoder.
+        build: Builds a file.
+        soc: The SoC.
+        target: When to stop.
+        path: The file to write.
+        minutes: The time to spend.
+        say: Called with a line about each step.
+        score: A user's function.
+        without: Names of steps to leave out.
+    """
+    assert plan.onnx is not None and plan.size is not None
+    own = [framed(each, plan.size, plan.color) for each in _spread(images, _CHOSEN)]
+    most = max(12, min(40, 40 * _USUAL_PIXELS // (plan.size[0] * plan.size[1])))
+    judged = [framed(each, plan.size, plan.color) for each in _spread(others, most)]
+    more = [each for frame in judged or own for each in variants(frame)]
+    judged += _spread(more, most - len(judged))
+    say(f"float on {len(judged)} images to judge by, and {len(own)} to choose by")
+    chooser = FloatJudge(plan, own, given, dict(options))
+    order = sorted(range(len(own)), key=lambda i: -chooser.weight(i))
+    chooser = FloatJudge(plan, [own[i] for i in order], given, dict(options))
+    judge = FloatJudge(plan, judged, given, dict(options), score)
+    digest = hashlib.sha256(plan.onnx)
+    for frame in (*own, *judged):
+        digest.update(frame.tobytes())
+    digest.update(repr((soc.name, given, sorted(options.items()))).encode())
+    folder = path.with_name(f".{path.name}.{digest.hexdigest()[:12]}")
+    climber = Climber(plan.onnx, judge, chooser, build, soc, folder, minutes * 60, say)
+    return climber.climb(target, path, without)
+
+
+def _spread(things: Sequence[Any], most: int) -> list[Any]:
+    """Take some things, evenly."""
+    taken = max(0, min(len(things), most))
+    return [things[i * len(things) // taken] for i in range(taken)]

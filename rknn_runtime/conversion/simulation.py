@@ -1,0 +1,300 @@
+"""int8 simulated in the ONNX file: tensors rounded as the ``.rknn`` file stores them.
+
+It is many times faster than a conversion, so ranges are searched in it. The emulator judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from rknn_runtime._arrays import Array
+from rknn_runtime.conversion.graph import import_onnx
+from rknn_runtime.sim.emulator import Emulator
+from rknn_runtime.sim.graph import Graph
+
+#: The smallest and the largest value of tensors.
+Ranges = Mapping[str, tuple[float, float]]
+#: Operators of a file that pass values on with the same scale.
+_PASSING = (
+    "Concat", "Reshape", "Transpose", "MaxPool", "Slice", "Split", "Flatten", "Squeeze",
+    "Unsqueeze", "Resize", "Expand", "DepthToSpace", "SpaceToDepth", "Pad",
+)  # fmt: skip
+#: Parts of a range to try.
+_PARTS = (0.6, 0.8, 0.4, 0.3, 0.2)
+#: What a choice has to be better by, and how much worse ends the search in a tensor.
+_BETTER, _WORSE = 0.995, 1.05
+#: So many inner tensors are computed at once.
+_AT_ONCE = 24
+
+
+@dataclass(frozen=True)
+class Int8Layout:
+    """The inner tensors of a ``.rknn`` file that are int8."""
+
+    #: The range of each.
+    ranges: dict[str, tuple[float, float]]
+    #: Tensors that share a range.
+    groups: tuple[tuple[str, ...], ...]
+    #: Inputs and outputs of each node.
+    nodes: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+
+    @classmethod
+    def read(cls, path: Path) -> Int8Layout:
+        """Read a file."""
+        emulator = Emulator(path)
+        tensors, nodes = emulator.tensors, emulator.nodes
+        made = {i for node in nodes for i in node.outputs}
+        stored = {i for i in made if tensors[i].dtype == np.int8 and tensors[i].scale > 0}
+        leader = {i: i for i in stored}
+        scales = {i: (tensors[i].scale, tensors[i].zero_point) for i in stored}
+
+        def first(index: int) -> int:
+            while leader[index] != index:
+                index = leader[index]
+            return index
+
+        for node in nodes:
+            if node.op.endswith(_PASSING):
+                members = [i for i in (*node.inputs, *node.outputs) if i in stored]
+                for other in members[1:]:
+                    if scales[other] == scales[members[0]]:
+                        leader[first(other)] = first(members[0])
+        groups: dict[int, list[str]] = {}
+        for index in sorted(stored):
+            groups.setdefault(first(index), []).append(tensors[index].name)
+        ranges = {
+            tensors[i].name: (
+                (-128 - tensors[i].zero_point) * tensors[i].scale,
+                (127 - tensors[i].zero_point) * tensors[i].scale,
+            )
+            for i in stored
+        }
+        names = tuple(
+            (
+                tuple(tensors[i].name for i in node.inputs if i in made),
+                tuple(tensors[i].name for i in node.outputs),
+            )
+            for node in nodes
+        )
+        return cls(ranges, tuple(map(tuple, groups.values())), names)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A tensor of the network in float, over images, channel by channel."""
+
+    mean: Array
+    square: Array
+    least: Array
+    most: Array
+
+
+def moments(
+    onnx: bytes, names: Iterable[str], feeds: Sequence[Mapping[str, Array]]
+) -> dict[str, Moments]:
+    """Measure tensors of a network in float."""
+    package = import_onnx()
+    found: dict[str, Moments] = {}
+    inputs = {name: [feed[name] for feed in feeds] for name in feeds[0]}
+    model = package.load_model_from_string(onnx)
+    made = {name for node in model.graph.node for name in node.output}
+    wanted = [name for name in dict.fromkeys(names) if name in made]
+    for start in range(0, len(wanted), _AT_ONCE):
+        part = wanted[start : start + _AT_ONCE]
+        del model.graph.output[:]
+        model.graph.output.extend(
+            package.helper.make_empty_tensor_value_info(name) for name in part
+        )
+        graph = Graph(model.SerializeToString())
+        rows = [[_moments(each) for each in graph.run(feed, part)] for feed in feeds]
+        found.update((name, _joined([row[i] for row in rows])) for i, name in enumerate(part))
+    found.update((name, _joined([_moments(each) for each in inputs[name]])) for name in inputs)
+    return found
+
+
+def _moments(values: Array) -> Moments:
+    array = np.asarray(values, np.float32)
+    if array.ndim < 2:
+        array = array.reshape(1, -1)
+    rows = np.moveaxis(array, 1, 0).reshape(array.shape[1], -1)
+    square = np.square(rows, dtype=np.float32).mean(axis=1)
+    return Moments(rows.mean(axis=1), square, rows.min(axis=1), rows.max(axis=1))
+
+
+def _joined(each: Sequence[Moments]) -> Moments:
+    return Moments(
+        np.mean([m.mean for m in each], axis=0),
+        np.mean([m.square for m in each], axis=0),
+        np.min([m.least for m in each], axis=0),
+        np.max([m.most for m in each], axis=0),
+    )
+
+
+def rounded_weights(values: Array, axis: int = 0) -> Array:
+    """Round weights to int8 as the toolkit does: asymmetric, one scale for each channel."""
+    rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1).astype(np.float64)
+    least, most = np.minimum(rows.min(axis=1), 0), np.maximum(rows.max(axis=1), 0)
+    scale = np.where(most > least, (most - least) / 255, 1.0)[:, None]
+    zero = np.round(-128 - least[:, None] / scale)
+    back = (np.clip(np.round(rows / scale) + zero, -128, 127) - zero) * scale
+    shape = np.moveaxis(values, axis, 0).shape
+    rounded: Array = np.moveaxis(back.reshape(shape), 0, axis).astype(np.float32)
+    return rounded
+
+
+class Simulation:
+    """A network whose tensors are rounded to int8, with ranges that each run may change.
+
+    Args:
+        onnx: The network in float.
+        layout: The tensors to round.
+        feeds: Its inputs for each image.
+        loss: Called with the number of an image and the outputs.
+    """
+
+    def __init__(
+        self,
+        onnx: bytes,
+        layout: Int8Layout,
+        feeds: Sequence[Mapping[str, Array]],
+        loss: Callable[[int, Sequence[Array]], float],
+    ) -> None:
+        package = import_onnx()
+        model = package.load_model_from_string(onnx)
+        made = {name for node in model.graph.node for name in node.output}
+        self.names = [name for name in layout.ranges if name in made]
+        self._outputs = [each.name for each in model.graph.output]
+        self._feeds, self._loss = feeds, loss
+        rounded = set(self.names)
+        nodes = []
+        for node in model.graph.node:
+            nodes.append(node)
+            for i, name in enumerate(node.output):
+                if name in rounded:
+                    node.output[i] = f"{name}@"
+                    nodes += _rounding(package.helper, name)
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
+        kinds = package.TensorProto
+        for name in self.names:
+            for end, kind in (("scale", kinds.FLOAT), ("zero", kinds.INT8), ("on", kinds.BOOL)):
+                info = package.helper.make_tensor_value_info(f"{name}@{end}", kind, [])
+                model.graph.input.append(info)
+        model.opset_import.append(package.helper.make_opsetid("com.microsoft", 1))
+        for name, values, axis in weights_of(package, model):
+            replace_constant(package, model, name, rounded_weights(values, axis))
+        del model.graph.value_info[:]
+        self._graph = Graph(model.SerializeToString())
+
+    def run(self, ranges: Ranges, off: Iterable[str] = ()) -> float:
+        """Return the mean loss with some ranges; tensors of `off` are not rounded."""
+        spared = set(off)
+        given: dict[str, Array] = {}
+        for name in self.names:
+            least, most = min(ranges[name][0], 0.0), max(ranges[name][1], 0.0)
+            scale = max((most - least) / 255, 1e-9)
+            given[f"{name}@scale"] = np.array(scale, np.float32)
+            given[f"{name}@zero"] = np.array(round(-128 - least / scale), np.int8)
+            given[f"{name}@on"] = np.array(name not in spared)
+        losses = [
+            self._loss(i, self._graph.run({**feed, **given}, self._outputs))
+            for i, feed in enumerate(self._feeds)
+        ]
+        return float(np.mean(losses))
+
+
+def _rounding(helper: Any, name: str) -> list[Any]:
+    """Return the nodes that round a tensor, or pass it on."""
+    scale, zero, real = f"{name}@scale", f"{name}@zero", f"{name}@"
+    own = {"domain": "com.microsoft"}  # for any opset
+    return [
+        helper.make_node("QuantizeLinear", [real, scale, zero], [f"{name}@q"], **own),
+        helper.make_node("DequantizeLinear", [f"{name}@q", scale, zero], [f"{name}@r"], **own),
+        helper.make_node("Where", [f"{name}@on", f"{name}@r", real], [name]),
+    ]
+
+
+def weights_of(package: Any, model: Any) -> list[tuple[str, Array, int]]:
+    """Return the weights of convolutions: name, values, and the axis of the output channels."""
+    constants = {each.name: each for each in model.graph.initializer}
+    found = {}
+    for node in model.graph.node:
+        if node.op_type in ("Conv", "ConvTranspose", "Gemm") and node.input[1] in constants:
+            values = package.numpy_helper.to_array(constants[node.input[1]])
+            axis = 1 if node.op_type == "ConvTranspose" else 0
+            if node.op_type == "Gemm" and not any(
+                a.name == "transB" and a.i for a in node.attribute
+            ):
+                axis = 1  # fmt: skip
+            found[node.input[1]] = (node.input[1], values, axis)
+    return list(found.values())
+
+
+def replace_constant(package: Any, model: Any, name: str, values: Array) -> None:
+    """Give a constant of a network other values."""
+    for each in model.graph.initializer:
+        if each.name == name:
+            made = package.numpy_helper.from_array(np.ascontiguousarray(values, np.float32), name)
+            each.CopyFrom(made)
+
+
+def noise(ranges: Ranges, seen: Mapping[str, Moments], name: str) -> float:
+    """Estimate what rounding costs a tensor: noise beside signal, averaged over its channels."""
+    step = (ranges[name][1] - ranges[name][0]) / 255
+    energy = seen[name].square
+    return float(np.mean(step * step / 12 / (energy + 1e-3 * energy.mean() + 1e-12)))
+
+
+def by_noise(layout: Int8Layout, seen: Mapping[str, Moments]) -> list[tuple[str, ...]]:
+    """Return the groups of tensors, those that rounding probably costs most first."""
+    costs = {
+        group: max((noise(layout.ranges, seen, n) for n in group if n in seen), default=0.0)
+        for group in layout.groups
+    }
+    return sorted((group for group in costs if costs[group]), key=lambda group: -costs[group])
+
+
+def choose_ranges(
+    simulation: Simulation,
+    groups: Sequence[tuple[str, ...]],
+    ranges: Ranges,
+    deadline: float,
+) -> dict[str, tuple[float, float]]:
+    """Narrow the ranges of tensors, one group after the other, while the outputs improve."""
+    best = dict(ranges)
+    least_loss = simulation.run(best)
+    for group in groups:
+        if monotonic() > deadline:
+            break
+        low, high = best[group[0]]
+        for part in _PARTS:
+            limit = part * max(-low, high)
+            tried = {**best, **dict.fromkeys(group, (max(low, -limit), min(high, limit)))}
+            loss = simulation.run(tried)
+            if loss < _BETTER * least_loss:
+                least_loss, best = loss, tried
+            elif loss > _WORSE * least_loss or best[group[0]] != (low, high):
+                break
+    return best
+
+
+def gains(
+    simulation: Simulation,
+    groups: Sequence[tuple[str, ...]],
+    ranges: Ranges,
+    deadline: float,
+) -> list[tuple[float, tuple[str, ...]]]:
+    """Return which part of the loss is gone if a group is not rounded, largest first."""
+    whole = simulation.run(ranges)
+    found = []
+    for group in groups:
+        if monotonic() > deadline or whole <= 0:
+            break
+        found.append((1 - simulation.run(ranges, group) / whole, group))
+    return sorted(found, reverse=True)

@@ -1,0 +1,301 @@
+"""The climb to int8 as good as float, on a network with a bad stem: channels of unlike range."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from nets import Net, onnx
+
+from rknn_runtime.conversion.judge import FloatJudge, Score, variants
+from rknn_runtime.conversion.ladder import Climber, State
+from rknn_runtime.conversion.plan import plan_of
+from rknn_runtime.conversion.simulation import Int8Layout, Simulation, moments, rounded_weights
+from rknn_runtime.conversion.surgery import Net as Changed
+from rknn_runtime.conversion.surgery import corrected, equalized, simplified, split
+from rknn_runtime.modelfile.info import Preprocessing
+from rknn_runtime.modelfile.soc import SOCS
+from rknn_runtime.sim.graph import Graph
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("PIL")
+
+SIZE = 32
+PIXELS = Preprocessing((0.0, 0.0, 0.0), (255.0, 255.0, 255.0), rgb2bgr=False)
+
+
+def bad_stem(act="Sigmoid", seed=0):
+    """A convolution with channels of unlike size, SiLU or Relu, a depthwise one, two more."""
+    net = Net(seed)
+    net.inputs = {"images": [1, 3, SIZE, SIZE]}
+    sizes = np.geomspace(1000, 0.1, 16)
+    weights = net.rng.normal(0, 1, (16, 3, 3, 3)) * sizes[:, None, None, None]
+    x = net.op("Conv", "images", net.const(weights), net.const(sizes), pads=[1] * 4, name="stem")
+    if act == "Sigmoid":
+        x = net.op("Mul", x, net.op("Sigmoid", x), name="act")
+    else:
+        x = net.op("Relu", x, name="act")
+    # What comes after undoes the sizes, so that small channels count as much.
+    weights = net.rng.normal(0, 0.3, (16, 1, 3, 3)) / sizes[:, None, None, None]
+    x = net.op(
+        "Conv", x, net.const(weights), net.const(np.zeros(16)), group=16, pads=[1] * 4, name="deep"
+    )
+    x = net.op("Relu", x, name="after")
+    x = net.op("Relu", net.conv(x, 16, 16, name="mixed"), name="more")
+    net.output("out", net.conv(x, 16, 4, name="last"))
+    return net.model()
+
+
+@pytest.fixture(scope="module")
+def frames():
+    """Smooth images."""
+    rng = np.random.default_rng(1)
+    small = rng.integers(0, 256, (6, SIZE // 4, SIZE // 4, 3)).astype(np.uint8)
+    return [each.repeat(4, 0).repeat(4, 1)[None] for each in small]
+
+
+def planned(tmp_path, data):
+    """The plan of a conversion of a network."""
+    path = tmp_path / "net.onnx"
+    path.write_bytes(data)
+    return plan_of(path, {}, False, "auto", None, "RGB")
+
+
+def seen_by(data, judge):
+    """All tensors of a network in float."""
+    feeds = [judge.feed(i) for i in range(len(judge.frames))]
+    return moments(data, Changed(data).tensors(), feeds)
+
+
+def outputs(data, judge):
+    """The outputs for each image."""
+    graph = Graph(data)
+    return [graph.run(judge.feed(i), ["out"]) for i in range(len(judge.frames))]
+
+
+@pytest.mark.parametrize(("act", "change"), [("Sigmoid", "split"), ("Relu", "equalized")])
+def test_changes_are_exact_and_even_the_channels(tmp_path, frames, act, change):
+    """SiLU is split by channels, Relu takes factors; float computes the same with both."""
+    plan = planned(tmp_path, bad_stem(act))
+    judge = FloatJudge(plan, frames, PIXELS, {})
+    seen = seen_by(plan.onnx, judge)
+    if change == "split":
+        kept = seen_by(equalized(plan.onnx, seen), judge)["act"]
+        assert np.array_equal(kept.most, seen["act"].most)
+        data = split(plan.onnx, seen, lambda name: name == "act")
+        parts = [name for name in Changed(data).tensors() if name.startswith("act_part")]
+        assert len(parts) in (2, 3)
+    else:
+        data = equalized(plan.onnx, seen)
+        parts = ["act"]
+    for ours, theirs in zip(judge.outputs, outputs(data, judge)):
+        np.testing.assert_allclose(theirs[0], ours[0], rtol=1e-3, atol=1e-3)
+    later = seen_by(data, judge)
+    for name in parts:
+        sizes = np.maximum(np.abs(later[name].least), np.abs(later[name].most))
+        assert sizes.max() < 500 * sizes.min()
+    before = np.maximum(np.abs(seen["act"].least), np.abs(seen["act"].most))
+    assert before.max() > 5000 * before.min()
+
+
+def test_a_tensor_that_other_operators_read_is_not_split(tmp_path, frames):
+    """Only convolutions can take channels in another order."""
+    net = onnx.load_model_from_string(bad_stem())
+    net.graph.output.append(onnx.helper.make_empty_tensor_value_info("act"))
+    judge = FloatJudge(planned(tmp_path, bad_stem()), frames, PIXELS, {})
+    seen = seen_by(bad_stem(), judge)
+    assert "Concat" not in {
+        each.op_type
+        for each in onnx.load_model_from_string(
+            split(net.SerializeToString(), seen, lambda name: True)
+        ).graph.node
+    }
+
+
+def test_biases_make_up_for_the_rounding_of_weights(tmp_path, frames):
+    """The mean of each output channel is that of float again."""
+    plan = planned(tmp_path, bad_stem())
+    judge = FloatJudge(plan, frames, PIXELS, {})
+
+    def rounded(data):
+        net = Changed(data)
+        for node in net.convolutions():
+            if node.output[0] == "last":
+                net.give(node, 1, rounded_weights(net.weights(node)[0]))
+        return net.data()
+
+    def mean_error(data):
+        pairs = zip(judge.outputs, outputs(data, judge))
+        return np.abs(np.mean([b[0] - a[0] for a, b in pairs], axis=(0, 1, 3, 4))).max()
+
+    plain, better = rounded(plan.onnx), rounded(corrected(plan.onnx, seen_by(plan.onnx, judge)))
+    # The other layers are corrected for a rounding that they do not have here.
+    last = Changed(better)
+    bias = {n.output[0]: n for n in last.convolutions()}["last"]
+    only = Changed(plain)
+    only.give({n.output[0]: n for n in only.convolutions()}["last"], 2, last.weights(bias)[1])
+    assert mean_error(only.data()) < 0.05 * mean_error(plain)
+
+
+def test_batch_normalization_and_constants_are_folded(tmp_path, frames):
+    """So that weights are what the toolkit rounds."""
+    net = Net()
+    net.inputs = {"images": [1, 3, SIZE, SIZE]}
+    x = net.conv("images", 3, 8)
+    x = net.op("BatchNormalization", x, *(net.const(np.linspace(1, 2, 8)) for _ in range(4)))
+    net.output("out", net.op("Relu", x))
+    plan = planned(tmp_path, net.model())
+    judge = FloatJudge(plan, frames, PIXELS, {})
+    data = simplified(plan.onnx, judge.feed(0))
+    kinds = [each.op_type for each in onnx.load_model_from_string(data).graph.node]
+    assert kinds == ["Conv", "Relu"]
+
+
+def test_the_judge_counts_cosines_of_images_with_next_to_nothing_fairly(tmp_path, frames):
+    """Noise has no direction: a black image is compared with the energy of the others."""
+    plan = planned(tmp_path, bad_stem())
+    judge = FloatJudge(plan, frames, PIXELS, {})
+    judge.outputs[0] = [np.full_like(judge.outputs[0][0], 1e-4)]
+    judge.outputs[0][0][0, 0] = 0
+    lost = [list(each) for each in judge.outputs]
+    lost[0] = [np.zeros_like(lost[0][0])]
+    assert judge.of(lost).by == "cosine"
+    assert judge.of(lost).quality > 0.99
+    lost[1] = [-lost[1][0]]
+    assert judge.of(lost).quality == 0.0
+    lost[1] = [np.full_like(lost[1][0], np.nan)]
+    assert judge.of(lost).worst_cosine == 0.0
+    halved = FloatJudge(plan, frames, PIXELS, {}, lambda a, b: 0.5)
+    assert halved.of(halved.outputs).quality == 0.5
+    assert halved.of(halved.outputs).by == "function"
+
+
+def test_a_target_for_detections_asks_for_boxes_that_fit():
+    """Objects that are found, but elsewhere, are no success."""
+    good = Score(0.96, 0.9, "detections", 1.0, 1.0, 50, 48, 1, iou=0.96)
+    assert good.meets(0.95)
+    assert not good.meets(0.97)
+    assert not Score(0.96, 0.9, "detections", 1.0, 1.0, 50, 48, 1, iou=0.9).meets(0.95)
+
+
+def test_variants_are_other_images_of_one_size(frames):
+    """Four of them, none the image itself."""
+    made = variants(frames[0])
+    assert len({each.tobytes() for each in (*made, frames[0])}) == 5
+    assert {each.shape for each in made} == {frames[0].shape}
+
+
+def layout_of(data, judge):
+    """What a file of the network stores, with ranges as the toolkit takes them."""
+    seen = seen_by(data, judge)
+    inner = [n for n in Changed(data).tensors() if n not in ("stem", "deep", "mixed")]
+    inner = [n for n in inner if not n.startswith(("sigmoid", "stem_", "deep_", "identity"))]
+    ranges = {
+        n: (float(min(0.0, seen[n].least.min())), float(max(0.0, seen[n].most.max())))
+        for n in inner
+    }
+    nodes = tuple(((before,), (name,)) for before, name in zip(["images", *inner], inner))
+    return Int8Layout(ranges, tuple((name,) for name in inner), nodes)
+
+
+class Bench:
+    """A toolkit of its own: a "file" is the network simulated in int8."""
+
+    def __init__(self, tmp_path, data, frames, monkeypatch, interrupt_at=None):
+        self.plan = planned(tmp_path, data)
+        self.chooser = FloatJudge(self.plan, frames[:3], PIXELS, {})
+        self.judge = FloatJudge(self.plan, frames[3:], PIXELS, {})
+        self.built, self.interrupt_at = 0, interrupt_at
+        self.path, self.folder = tmp_path / "best.rknn", tmp_path / "steps"
+        monkeypatch.setattr("rknn_runtime.conversion.ladder.read_layers", lambda path: [])
+        monkeypatch.setattr(Int8Layout, "read", lambda path: self.files[path.read_bytes()][1])
+        self.files = {}
+        self.of_outputs = self.judge.of
+        self.judge.of = self.judged
+
+    def build(self, onnx_bytes, ranges, wide, stored, path):
+        if self.built == self.interrupt_at:
+            raise KeyboardInterrupt
+        self.built += 1
+        layout = layout_of(onnx_bytes, self.chooser)
+        key = f"file {self.built}".encode()
+        self.files[key] = onnx_bytes, layout, {**layout.ranges, **ranges}, wide
+        path.write_bytes(key)
+        return {name: list(pair) for name, pair in layout.ranges.items()}
+
+    def judged(self, path):
+        data, layout, ranges, wide = self.files[path.read_bytes()]
+        found = {}
+        feeds = [self.judge.feed(i) for i in range(len(self.judge.frames))]
+
+        def keep(index, given):
+            found[index] = [each.copy() for each in given]
+            return 0.0
+
+        Simulation(data, layout, feeds, keep).run(ranges, wide)
+        return self.of_outputs([found[i] for i in range(len(feeds))])
+
+    def climb(self, target, soc="rk3588", **options):
+        climber = Climber(
+            self.plan.onnx, self.judge, self.chooser, self.build, SOCS[soc], self.folder, 60,
+            lambda line: None,
+        )  # fmt: skip
+        return climber.climb(target, self.path, **options)
+
+
+def test_the_climb_ends_at_the_target_and_says_what_each_step_gained(tmp_path, frames, monkeypatch):
+    """The stem is split, the file is the best, and nothing is tried beyond it."""
+    bench = Bench(tmp_path, bad_stem(), frames, monkeypatch)
+    climb = bench.climb(0.99)
+    names = [rung.name for rung in climb.rungs]
+    assert names[0] == "toolkit"
+    assert names[-1] == "channels"
+
+    assert climb.reason == "the target is reached"
+    assert climb.rungs[0].score.quality < 0.985
+    assert climb.score.quality >= 0.99
+    assert bench.files[bench.path.read_bytes()][0].count(b"act_part") > 0
+    assert not bench.folder.exists()
+    assert "and splits" in str(climb)
+    assert "the target is reached" in "".join(climb.to_html())
+    assert json.dumps(climb.to_dict(), allow_nan=False)
+
+
+def test_float16_is_the_last_step_and_only_where_the_soc_has_it(tmp_path, frames, monkeypatch):
+    """Without the split, tensors are kept in float16, with their producers and readers."""
+    bench = Bench(tmp_path, bad_stem(), frames, monkeypatch)
+    climb = bench.climb(0.99, without=["channels"])
+    assert climb.rungs[climb.best].name == "float16"
+    wide = bench.files[bench.path.read_bytes()][3]
+    assert {"act", "after"} <= set(wide)
+    assert climb.score.quality >= 0.99
+    on_mini = Bench(tmp_path, bad_stem(), frames, monkeypatch).climb(
+        0.98, "rv1106", without=["channels"]
+    )
+    assert "float16" not in [rung.name for rung in on_mini.rungs]
+    assert on_mini.reason == "all steps were tried"
+
+
+def test_an_interrupted_climb_keeps_the_best_and_goes_on(tmp_path, frames, monkeypatch):
+    """Nothing that was built or judged before is done again."""
+    bench = Bench(tmp_path, bad_stem(), frames, monkeypatch, interrupt_at=2)
+    first = bench.climb(0.99)
+    assert "interrupted" in first.reason
+    assert bench.path.exists()
+    assert bench.folder.is_dir()
+    bench.interrupt_at = None
+    second = bench.climb(0.99)
+    assert second.reason == "the target is reached"
+    assert second.rungs[0].score.quality == first.rungs[0].score.quality
+    again = Bench(tmp_path, bad_stem(), frames, monkeypatch)
+    again.climb(0.99)
+    assert bench.built == again.built
+
+
+def test_states_with_other_ranges_are_other_files():
+    """The names of files in the folder tell everything that is built."""
+    plain = State(b"x")
+    others = [State(b"y"), State(b"x", {"a": (0.0, 1.0)}), State(b"x", {}, True)]
+    assert len({each.digest() for each in (plain, *others, State(b"x", {}, False, ("a",)))}) == 5
+    assert plain.digest() == State(b"x", text="other words").digest()
