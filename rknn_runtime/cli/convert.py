@@ -168,4 +168,4 @@ def _pair(text: str) -> tuple[str, Any]:
     name, separator, value = text.partition("=")
     if not separator:
         raise ArgumentTypeError(f"expected KEY=VALUE, got {text!r}")
-    return name, _value(value)
+    return name, value if name == "custom_string" else _value(value)

@@ -81,6 +81,19 @@ def test_the_graph_can_be_kept(toolkit, network):
     assert "head" not in json.loads(toolkit.calls["config"]["custom_string"])
 
 
+def test_networks_of_other_programs_get_no_custom_string(toolkit, tmp_path):
+    """Immich reads its own text there; a file of a network that is no detector has none."""
+    path = tmp_path / "embedding.onnx"
+    net = Net()
+    net.outputs = [net.features()[1]]
+    path.write_bytes(net.model())
+    convert(path, "rk3588", report=False, environment=toolkit.folder)
+    assert "custom_string" not in toolkit.calls["config"]
+    convert(path, "rk3588", color="BGR", report=False, environment=toolkit.folder)
+    said = json.loads(toolkit.calls["config"]["custom_string"])
+    assert said == {"input": {"width": SIZE, "height": SIZE, "color": "BGR"}}
+
+
 def test_anchors_travel_with_the_file(toolkit, tmp_path):
     """YOLOv5's, however they were trained."""
     path = tmp_path / "v5.onnx"
@@ -113,6 +126,9 @@ def test_parameters_reach_the_toolkit_by_their_names(toolkit, network, capsys):
     assert config["single_core_mode"] is True
     assert config["op_target"] == {"a": "cpu"}
     assert config["compress_weight"] is True
+    for text in ('{"dims":[{}]}', ""):  # kept as text
+        assert main([*words, "--config", f"custom_string={text}"]) == 0
+        assert toolkit.calls["config"]["custom_string"] == text
     assert "cut at 4 tensors, head yolov8-split" in capsys.readouterr().out
 
 
