@@ -50,7 +50,8 @@ LIBRARIES = {
     "rknn_runtime/sim/librknn_sim.so": (
         ["csrc/sim", "csrc/emulator", "csrc/modelfile"],
         ["-lm", "-lpthread"],
-    )
+    ),
+    "rknn_runtime/sim/librknn_board.so": (["csrc/sim/board"], ["-ldl"]),
 }
 if linked_runtime():
     LIBRARIES[LINKED] = (["csrc/runtime/link"], linked_runtime())

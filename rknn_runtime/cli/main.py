@@ -36,6 +36,7 @@ COMMANDS = {
     "accuracy": "compare two runs of a model: float, simulated, recorded",
     "record": "record a model's outputs for samples, as a bundle for the simulated NPU",
     "sim-library": "write the simulated runtime as librknnrt.so, for programs in other languages",
+    "as-board": "run a program on a PC as if it were on a board with the simulated NPU",
     "rknnlite": "install the package name rknnlite, so that programs for RKNNLite run unchanged",
     "verify": "check on a board how its NPU computes what the emulator assumes",
     "completion": "print a script that completes commands and options in a shell",

@@ -51,6 +51,7 @@ ROWS = {
     "record": Row("{model} {folder}/sample.npy -o {folder}/made", "{model}",
                   "{torn} {folder}/sample.npy -o {folder}/made", "bundle"),
     "sim-library": Row("{folder}", "--name x {folder}", "{folder}/nowhere", "library"),
+    "as-board": Row("rk3588 -- true", "", "rk9999 -- true", ""),
     "rknnlite": Row("--wheel {folder}", "--wheel", "--wheel {folder}/nowhere", "wheels"),
     "verify": Row("--sim", "--soc rk9999", "--library {torn}", "findings"),
     "completion": Row("bash", "tcsh", None, ""),

@@ -195,7 +195,8 @@ def test_a_later_build_without_the_archive_drops_it(source: Path, static: Path) 
 
 def test_what_lies_in_the_checkout_does_not_get_into_a_build(source: Path, static: Path) -> None:
     """Libraries compiled in place, models and scenes: a build holds the programs and its own."""
-    left_over = [LINKED, "_rkr.abi3.so", "_rkr.cpython-39.so", "sim/librknn_sim.so"]
+    left_over = [LINKED, "_rkr.abi3.so", "_rkr.cpython-39.so"]
+    left_over += ["sim/librknn_sim.so", "sim/librknn_board.so"]
     for name in left_over:
         (source / "rknn_runtime" / name).write_bytes(b"stale")
     try:
@@ -211,7 +212,9 @@ def test_what_lies_in_the_checkout_does_not_get_into_a_build(source: Path, stati
     }
     programs = {f"rknn_runtime/{path.relative_to(source)}" for path in source.glob("examples/*.py")}
     modules = {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.py")}
-    libraries = {"rknn_runtime/_rkr.abi3.so", "rknn_runtime/sim/librknn_sim.so"}
+    libraries = {"rknn_runtime/_rkr.abi3.so"} | {
+        f"rknn_runtime/sim/librknn_{name}.so" for name in ("sim", "board")
+    }
     data = {
         "rknn_runtime/py.typed",
         "rknn_runtime/tools/questions.tar.xz",

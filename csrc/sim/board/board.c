@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shows a board to a program on a PC: loaded by LD_PRELOAD, it turns paths of the device tree and
+ * of the vendor's library into files under $RKNN_BOARD_ROOT, and gives uname another machine.
+ *
+ *   /proc/device-tree/X, /sys/firmware/devicetree/base/X -> $RKNN_BOARD_ROOT/device-tree/X
+ *   /usr/lib/librknnrt.so and its like, where there is none -> $RKNN_BOARD_ROOT/lib/librknnrt.so
+ *
+ * Programs that make system calls without the C library, such as Go's, see the PC. The functions
+ * are declared here, since headers of older C libraries define some of them inline, and without
+ * `...`: a mode that was not passed is not looked at. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#undef fopen64 /* a macro of older musl */
+
+#define MOST_BYTES 4096
+#define NEXT(name) ((name##_fn *)dlsym(RTLD_NEXT, #name))
+/* A function that does what it always does, with another path. */
+#define TURNED(result, name, parameters, ...)                      \
+    typedef result name##_fn parameters;                           \
+    __attribute__((visibility("default"))) result name parameters; \
+    result name parameters {                                       \
+        char room[MOST_BYTES];                                     \
+        return NEXT(name)(__VA_ARGS__);                            \
+    }
+#define PATH mapped(path, room)
+
+static const char *mapped(const char *path, char *room);
+
+TURNED(int, access, (const char *path, int mode), PATH, mode)
+TURNED(int, faccessat, (int at, const char *path, int mode, int flags), at, PATH, mode, flags)
+TURNED(int, open, (const char *path, int flags, unsigned mode), PATH, flags, mode)
+TURNED(int, open64, (const char *path, int flags, unsigned mode), PATH, flags, mode)
+TURNED(int, openat, (int at, const char *path, int flags, unsigned mode), at, PATH, flags, mode)
+TURNED(int, openat64, (int at, const char *path, int flags, unsigned mode), at, PATH, flags, mode)
+TURNED(int, stat, (const char *path, void *found), PATH, found)
+TURNED(int, stat64, (const char *path, void *found), PATH, found)
+TURNED(int, lstat, (const char *path, void *found), PATH, found)
+TURNED(int, lstat64, (const char *path, void *found), PATH, found)
+TURNED(int, __xstat, (int version, const char *path, void *found), version, PATH, found)
+TURNED(int, __xstat64, (int version, const char *path, void *found), version, PATH, found)
+TURNED(int, __lxstat, (int version, const char *path, void *found), version, PATH, found)
+TURNED(int, __lxstat64, (int version, const char *path, void *found), version, PATH, found)
+TURNED(int, fstatat, (int at, const char *path, void *found, int flags), at, PATH, found, flags)
+TURNED(int, fstatat64, (int at, const char *path, void *found, int flags), at, PATH, found, flags)
+TURNED(int, statx, (int at, const char *path, int flags, unsigned mask, void *found), at, PATH,
+       flags, mask, found)
+TURNED(FILE *, fopen, (const char *path, const char *mode), PATH, mode)
+TURNED(FILE *, fopen64, (const char *path, const char *mode), PATH, mode)
+TURNED(void *, opendir, (const char *path), PATH)
+TURNED(void *, dlopen, (const char *path, int flags), PATH, flags)
+
+static const char *const TREES[] = {"/proc/device-tree", "/sys/firmware/devicetree/base"};
+static const char *const PLACES[] = {"/usr/", "/lib", "/vendor/", "/oem/", "/system/"};
+
+/* Return what lies in the device tree behind its root, NULL for another path. */
+static const char *in_tree(const char *path) {
+    for (size_t i = 0; i < sizeof TREES / sizeof *TREES; i++) {
+        const size_t length = strlen(TREES[i]);
+        if (!strncmp(path, TREES[i], length) && (path[length] == '/' || path[length] == '\0')) {
+            return path + length;
+        }
+    }
+    return NULL;
+}
+
+/* Return the name, with its slash, of a vendor's library that the system would have here. */
+static const char *missing_library(const char *path) {
+    const char *name = strrchr(path, '/');
+    if (name == NULL || (strcmp(name, "/librknnrt.so") && strcmp(name, "/librknnmrt.so"))) {
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof PLACES / sizeof *PLACES; i++) {
+        if (!strncmp(path, PLACES[i], strlen(PLACES[i])) && NEXT(access)(path, 0) != 0) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
+/* Return where a file is; `room` has the path if it is elsewhere. */
+static const char *mapped(const char *path, char *room) {
+    const char *root = getenv("RKNN_BOARD_ROOT");
+    if (path == NULL || root == NULL) {
+        return path;
+    }
+    const char *folder = "/device-tree", *rest = in_tree(path);
+    if (rest == NULL) {
+        folder = "/lib";
+        rest = missing_library(path);
+    }
+    if (rest == NULL || strlen(root) + strlen(folder) + strlen(rest) >= MOST_BYTES) {
+        return path;
+    }
+    strcpy(room, root);
+    strcat(room, folder);
+    return strcat(room, rest);
+}
+
+typedef int uname_fn(struct utsname *name);
+__attribute__((visibility("default"))) int uname(struct utsname *name) {
+    const int status = NEXT(uname)(name);
+    const char *machine = getenv("RKNN_BOARD_MACHINE");
+    if (status == 0 && machine != NULL && strlen(machine) < sizeof name->machine) {
+        strcpy(name->machine, machine);
+    }
+    return status;
+}

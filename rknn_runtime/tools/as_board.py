@@ -1,0 +1,73 @@
+"""Run a program on a PC as if it were on a board: device tree, machine, vendor's names, library."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rknn_runtime.errors import UnavailableError
+from rknn_runtime.modelfile.soc import SOCS, find_soc
+from rknn_runtime.npu.library import NAMES, SIMULATED, VARIABLE
+from rknn_runtime.rknnlite.install import DISTRIBUTIONS, make_wheel
+from rknn_runtime.sim.install import install_library
+
+_PRELOADED = Path(SIMULATED).with_name("librknn_board.so")
+
+
+def run_as_board(soc: str, words: Sequence[str]) -> int:
+    """Run a program that sees a board with the simulated NPU.
+
+    For it and all that it starts, ``/proc/device-tree`` names the SoC, ``uname`` the board's
+    machine, ``librknnrt.so`` and ``librknnmrt.so`` are the simulated runtime, and Python programs
+    find ``rknnlite.api`` and ``rknn.api``. Statically linked programs see none of the files.
+
+    Args:
+        soc: Such as ``"rk3588"``.
+        words: The program and its arguments.
+
+    Returns:
+        Its exit status; minus the number of a signal that ended it.
+
+    Raises:
+        OSError: The program cannot be started.
+        UnavailableError: The C library is not glibc.
+        ValueError: No such SoC.
+    """
+    found = find_soc(soc)
+    if found is None:
+        raise ValueError(f"soc: expected one of {', '.join(SOCS)}, got {soc!r}")
+    if platform.libc_ver()[0] != "glibc":
+        raise UnavailableError("as-board needs a program that uses glibc, as this Python does not")
+    with tempfile.TemporaryDirectory(prefix="rknn-board-") as place:
+        root = Path(place)
+        tree, library, site = root / "device-tree", root / "lib", root / "site"
+        for folder in (tree, library, site):
+            folder.mkdir()
+        board = f"rockchip,{found.name}-simulated\0rockchip,{found.name}\0"
+        (tree / "compatible").write_text(board)
+        (tree / "model").write_text(f"Simulated {found.name.upper()} board\0")
+        for name in NAMES:
+            install_library(library, name)
+        for name in DISTRIBUTIONS:
+            wheel = make_wheel(name, root)
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(site)
+        ours = {
+            "RKNN_BOARD_ROOT": str(root),
+            "RKNN_BOARD_MACHINE": "armv7l" if found.mini else "aarch64",
+            "RKNN_SIM_SOC": found.name,
+            VARIABLE: "sim",
+        }
+        for variable, first in (
+            ("LD_PRELOAD", str(_PRELOADED)),
+            ("LD_LIBRARY_PATH", str(library)),
+            ("PYTHONPATH", str(site)),
+        ):
+            rest = os.environ.get(variable)
+            ours[variable] = f"{first}:{rest}" if rest else first
+        return subprocess.call([*words], env={**os.environ, **ours})

@@ -1,0 +1,80 @@
+"""`as-board`: a program on a PC sees a board, and nothing is installed."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from paths import PROJECT
+
+from rknn_runtime.cli.main import main
+from rknn_runtime.tools.as_board import run_as_board
+
+pytestmark = pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="programs of another C library see no board"
+)
+MODEL = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
+#: Written for a board, with the vendor's names alone.
+PROGRAM = """
+import ctypes, os, platform, sys
+from importlib.metadata import version
+with open("/proc/device-tree/compatible", "rb") as tree:
+    assert b"rockchip,rk3588" in tree.read().split(b"\\0")
+assert os.listdir("/sys/firmware/devicetree/base") and os.stat("/proc/device-tree/model").st_size
+assert platform.machine() == "aarch64"
+assert os.path.exists("/usr/lib/librknnrt.so") and not os.path.exists("/usr/lib/other.so")
+assert ctypes.CDLL("/usr/lib/librknnrt.so").rknn_run and ctypes.CDLL("librknnmrt.so").rknn_run
+assert version("rknn-toolkit-lite2").startswith("2.3.2")
+import numpy
+from rknnlite.api import RKNNLite
+lite = RKNNLite()
+assert lite.load_rknn(sys.argv[1]) == 0 and lite.init_runtime(core_mask=RKNNLite.NPU_CORE_0) == 0
+(output,) = lite.inference(inputs=[numpy.zeros((1, 320, 320, 3), numpy.uint8)])
+lite.release()
+sys.exit(output.shape[1])
+"""
+
+
+def test_a_program_for_a_board_runs_unchanged(tmp_path):
+    """Its exit status is the command's."""
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    assert run_as_board("rk3588", [sys.executable, str(path), str(MODEL)]) == 10
+    assert not Path("/proc/device-tree/model").exists()  # this process still sees the PC
+
+
+@pytest.mark.parametrize(("soc", "machine"), [("rk3566", "aarch64"), ("rv1106", "armv7l")])
+def test_the_machine_is_the_boards(soc, machine, capfd):
+    assert main(["as-board", soc, "--", "uname", "-m"]) == 0
+    assert main(["as-board", soc, "--", "cat", "/proc/device-tree/model"]) == 0
+    assert capfd.readouterr().out == f"{machine}\nSimulated {soc.upper()} board\0"
+
+
+def test_a_signal_is_told_as_shells_do(capfd):
+    assert main(["as-board", "rk3588", "--", "sh", "-c", "kill -9 $$"]) == 137
+    assert main(["as-board", "rk3588", "--"]) == 1
+    assert "expected a program behind --" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_program_in_c_runs_unchanged(tmp_path):
+    """It opens the library by its absolute path."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    source = tmp_path / "program.c"
+    source.write_text(
+        "#include <dlfcn.h>\n#include <stdio.h>\n#include <sys/stat.h>\n"
+        "int main(void) {\n"
+        "    struct stat found;\n"
+        '    FILE *tree = fopen("/proc/device-tree/compatible", "rb");\n'
+        '    if (tree == NULL || stat("/usr/lib/librknnrt.so", &found)) return 1;\n'
+        '    void *library = dlopen("/usr/lib/librknnrt.so", RTLD_NOW);\n'
+        '    return library == NULL || dlsym(library, "rknn_init") == NULL;\n}\n'
+    )
+    subprocess.run([compiler, "-o", tmp_path / "program", source, "-ldl"], check=True)
+    assert run_as_board("rk3576", [str(tmp_path / "program")]) == 0
