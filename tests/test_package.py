@@ -94,7 +94,13 @@ print(*loaded())
     assert printed.splitlines() == stages
 
 
-@pytest.mark.parametrize("name", ["kernels", "modelfile", "vision", "vision.heads"])
+def test_the_check_for_faulty_commands_is_cheap() -> None:
+    """``info`` asks each file for faults of the toolkit, and needs no loader of models for it."""
+    code = "import sys, rknn_runtime.sim.faults; print('rknn_runtime.npu.model' in sys.modules)"
+    assert printed_by(code) == "False\n"
+
+
+@pytest.mark.parametrize("name", ["kernels", "modelfile", "sim", "vision", "vision.heads"])
 def test_rooms_import_their_names_when_used(name: str) -> None:
     """Every public name is found, also by a star, and every module that one comes from."""
     code = f"""

@@ -21,6 +21,8 @@
 
 /* A tensor's bytes; the vendor's sizes are 32 bits wide and ours are added up. */
 #define MAX_TENSOR_BYTES 0x40000000u
+/* All inputs and outputs of a bundle: 4 kB of it must not claim gigabytes. */
+#define MAX_BUNDLE_IO_BYTES 0x10000000u
 
 void sim_model_keep(sim_model *model) {
     pthread_mutex_lock(&sim_lock);
@@ -276,6 +278,20 @@ static bool parse_header(const bundle_header *file, sim_model *model) {
            model->n_shapes <= RKNN_MAX_DYNAMIC_SHAPE_NUM && model->n_records <= MAX_RECORDS;
 }
 
+/* Whether the inputs and outputs of each shape take no more memory than a board has. */
+static bool fits_memory(const sim_model *model) {
+    for (uint32_t shape = 0; shape < model->n_shapes; shape++) {
+        size_t bytes = 0;
+        for (uint32_t i = 0; i < sim_model_tensors(model); i++) {
+            bytes += sim_native_bytes(sim_model_tensor(model, shape, i));
+            if (bytes > MAX_BUNDLE_IO_BYTES) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* What follows the header. */
 static int parse_body(sim_model *model, const uint8_t *bytes, size_t size) {
     const uint32_t per_shape = model->n_input + model->n_output;
@@ -302,6 +318,9 @@ static int parse_body(sim_model *model, const uint8_t *bytes, size_t size) {
         }
     }
     memcpy(model->bytes, bytes, payload);
+    if (!fits_memory(model)) {
+        return RKNN_ERR_MALLOC_FAIL;
+    }
     return sim_shapes_agree(model) && parse_records(model, model->bytes, payload)
                ? RKNN_SUCC
                : RKNN_ERR_MODEL_INVALID;
@@ -336,8 +355,9 @@ int sim_bundle_parse(const uint8_t *bytes, size_t size, sim_model **out, sim_run
                            ? parse_body(model, bytes + sizeof file, size - sizeof file)
                            : RKNN_ERR_MODEL_INVALID;
     if (status != RKNN_SUCC) {
-        sim_log(status == RKNN_ERR_MALLOC_FAIL ? "no memory for the bundle"
-                                               : "the bundle contradicts itself");
+        sim_log(status == RKNN_ERR_MALLOC_FAIL
+                    ? "no memory for the bundle, whose tensors may take 256 MB"
+                    : "the bundle contradicts itself");
         sim_model_drop(model);
         return status;
     }

@@ -1,11 +1,18 @@
-"""The simulated NPU: makes what ``library="sim"`` loads, and steers it."""
+"""The simulated NPU: makes what ``library="sim"`` loads, and steers it.
+
+Names are imported when they are first used.
+"""
 
 from __future__ import annotations
 
-from rknn_runtime.sim.control import Control, Live
-from rknn_runtime.sim.describe import describe_input, describe_output
-from rknn_runtime.sim.install import install_library
-from rknn_runtime.sim.recorded import Record, bundle_from_arrays, record
+from rknn_runtime import lazily
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rknn_runtime.sim.control import Control, Live
+    from rknn_runtime.sim.describe import describe_input, describe_output
+    from rknn_runtime.sim.install import install_library
+    from rknn_runtime.sim.recorded import Record, bundle_from_arrays, record
 
 __all__ = [
     "Control",
@@ -17,3 +24,13 @@ __all__ = [
     "install_library",
     "record",
 ]
+
+if not TYPE_CHECKING:  # else every misspelt name would have a type
+    _HOMES = {
+        "control": ("Control", "Live"),
+        "describe": ("describe_input", "describe_output"),
+        "install": ("install_library",),
+        "recorded": ("Record", "bundle_from_arrays", "record"),
+    }
+
+    __getattr__, __dir__ = lazily(globals(), _HOMES)

@@ -214,6 +214,20 @@ def test_a_type_without_whole_bytes_is_refused(tensor_type: int) -> None:
         read_bundle(bytes(data))
 
 
+def test_gigabytes_in_a_small_bundle_are_refused() -> None:
+    """Before any memory is made: 11 images of 30 MB take more than a board has for them."""
+    images = tuple(
+        describe_input(f"image {i}", (1, 3, 3200, 3200), soc="rk3588", index=i) for i in range(11)
+    )
+    few = Bundle("rk3588", (ShapeVariant(images[:2], small().variants[0].outputs),), (None,) * 2)
+    with Api(bytes(few)) as api:
+        assert api.status == 0
+    many = Bundle("rk3588", (ShapeVariant(images, small().variants[0].outputs),), (None,) * 11)
+    api = Api(bytes(many))
+    assert api.status == lib.RKNN_ERR_MALLOC_FAIL
+    assert "256 MB" in api.control.last_message
+
+
 def test_a_bundle_of_an_unknown_runtime_is_refused() -> None:
     """By the writer, the reader and the library: librknnmrt 1.5.2 and librknnrt 9.9.9."""
     for soc, version in (("rv1106", b"1.5.2"), ("rk3588", b"9.9.9"), ("rk3588", b"2.3.2\x01")):
