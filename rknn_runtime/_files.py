@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 __all__ = [
     "FileView", "opened_file", "printable", "printable_lines", "read_file", "read_kernel_file",
-    "replace_file",
+    "replace_file", "replaced_file",
 ]  # fmt: skip
 
 #: Bytes that are read at once if only parts are wanted.
@@ -192,37 +192,47 @@ def replace_file(path: str | os.PathLike[str], content: bytes, mode: int = 0o666
     Raises:
         OSError: It cannot be written; the old file is unchanged.
     """
-    target = os.path.realpath(path)
     try:
-        try:
-            status = os.stat(target)
-        except FileNotFoundError:
-            _write_beside(target, content, mode, None)
-            return
-        is_regular = stat.S_ISREG(status.st_mode)
-        if is_regular and os.access(os.path.dirname(target), os.W_OK | os.X_OK):
-            _write_beside(target, content, mode, stat.S_IMODE(status.st_mode))
-        else:
-            with open(target, "wb") as file:
-                file.write(content)
+        with replaced_file(path, mode) as new, open(new, "wb") as file:
+            file.write(content)
     except OSError as error:
         error.filename, error.filename2 = os.fspath(path), None
         raise
 
 
-def _write_beside(target: str, content: bytes, mode: int, old_mode: int | None) -> None:
-    new = os.path.join(os.path.dirname(target), f".rknn-{os.urandom(8).hex()}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+@contextmanager
+def replaced_file(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[str]:
+    """Give the name of a file to write, which becomes `path` at the end of a ``with`` block.
+
+    It lies beside `path` and has its ending. After an exception the old file is unchanged. What
+    `replace_file` writes in place has its own name.
+
+    Args:
+        path: Of the file.
+        mode: Permissions of a new file, without the bits of the umask.
+    """
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    old_mode = None
+    with suppress(FileNotFoundError):
+        old_mode = os.stat(target).st_mode
+    if old_mode is not None and not (
+        stat.S_ISREG(old_mode) and os.access(folder, os.W_OK | os.X_OK)
+    ):
+        yield target
+        return
+    new = os.path.join(folder, f".rknn-{os.urandom(8).hex()}{os.path.splitext(name)[1]}")
+    os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode))
     try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
+        yield new
+        with open(new, "rb") as file:
+            os.fsync(file.fileno())
             if old_mode is not None:
-                os.fchmod(descriptor, old_mode)
+                os.fchmod(file.fileno(), stat.S_IMODE(old_mode))
         os.replace(new, target)
     except BaseException:
-        os.unlink(new)
+        with suppress(FileNotFoundError):
+            os.unlink(new)
         raise
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from rknn_runtime import _files
 from rknn_runtime._arrays import load_arrays
-from rknn_runtime._files import opened_file, read_file, replace_file
+from rknn_runtime._files import opened_file, read_file, replace_file, replaced_file
 
 CONTENT = bytes(range(256)) * 300
 
@@ -221,6 +221,20 @@ assert compatibility.runtime_in(path) is None
         command = [sys.executable, "-c", code, str(folder), target]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_new_file_takes_the_place_of_the_old_at_the_end(tmp_path: Path) -> None:
+    """It has the old one's ending, by which programs choose a format; one that fails is gone."""
+    path = tmp_path / "video.mp4"
+    path.write_bytes(b"old")
+    with replaced_file(path) as name:
+        Path(name).write_bytes(b"new")
+        assert Path(name).suffix == ".mp4" and path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    with pytest.raises(RuntimeError), replaced_file(path) as name:
+        Path(name).unlink()  # as a program may do that fails
+        raise RuntimeError
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"new"]
 
 
 @pytest.mark.parametrize("step", ["replace", "fsync", "open"])

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rknn_runtime._files import printable
+from rknn_runtime._files import printable, replaced_file
 from rknn_runtime.cli.files import (
     check_folder,
     check_readable,
@@ -226,7 +226,7 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
     videos: dict[str, tuple[int, int]] = {}
     progress = _Progress(shows_progress(arguments), bool(arguments.output))
     with ExitStack() as stack:
-        report = _report(arguments, labels, stack)
+        report = _report(arguments, labels, sources, stack)
         stack.callback(report.end)
         gallery = None
         if arguments.save:
@@ -265,15 +265,19 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
     return int(failed > 0)
 
 
-def _report(arguments: Namespace, labels: Any, stack: ExitStack) -> Report:
+def _report(arguments: Namespace, labels: Any, sources: list[str], stack: ExitStack) -> Report:
     from rknn_runtime.cli.reports import FORMATS, Coco, Yolo
+    from rknn_runtime.streams.source import is_live
 
     out = sys.stdout
     if arguments.format == "yolo":
         Path(arguments.output).mkdir(parents=True, exist_ok=True)
     elif arguments.output:
         stack.enter_context(naming(arguments.output))
-        path = Path(arguments.output)
+        name = arguments.output
+        if not any(map(is_live, sources)):  # of a camera, others read along
+            name = stack.enter_context(replaced_file(name))
+        path = Path(name)
         out = stack.enter_context(path.open("w", encoding="utf-8", errors="backslashreplace"))
     report = FORMATS[arguments.format](out, labels)
     if isinstance(report, Coco):

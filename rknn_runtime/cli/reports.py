@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rknn_runtime._files import printable, replace_file
+from rknn_runtime._files import printable, replace_file, replaced_file
 from rknn_runtime.cli.files import line_of, write_text
 from rknn_runtime.cli.sources import Item, Names
 from rknn_runtime.streams.address import path_of
@@ -273,8 +274,11 @@ class _Video:
         self._fps = first.fps or _FPS
         self._began_s, self._written, self._last = first.time_s, 0, None
         self._size, code = (shape[1], shape[0]), self._cv.VideoWriter_fourcc(*"mp4v")
-        self._file = self._cv.VideoWriter(str(path), code, self._fps, self._size)
+        self._place = ExitStack()
+        name = self._place.enter_context(replaced_file(path))
+        self._file = self._cv.VideoWriter(name, code, self._fps, self._size)
         if not self._file.isOpened():
+            Path(name).unlink(missing_ok=True)
             raise OSError(f"{path}: OpenCV cannot write a video there")
 
     def add(self, item: Item, drawn: Any) -> None:
@@ -297,3 +301,4 @@ class _Video:
     def close(self) -> None:
         """Finish the file."""
         self._file.release()
+        self._place.close()

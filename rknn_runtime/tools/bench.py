@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import json
 import math
 import os
@@ -15,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rknn_runtime._arrays import Array, as_float, as_int
-from rknn_runtime._files import printable_lines
+from rknn_runtime._files import printable_lines, replace_file
 from rknn_runtime.conversion.html import page, table
+from rknn_runtime.conversion.verdict import KEEP, LOOK, Advice, verdict_part
 from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import RknnError, UnavailableError
 from rknn_runtime.modelfile.layers import read_layers
@@ -33,6 +35,8 @@ from rknn_runtime.vision.letterbox import LetterboxTransform
 #: Version of the JSON; increases when its form changes.
 FORM = 1
 COLUMNS = ("min", "mean", "p50", "p90", "p99", "max")
+#: Times are unsteady if one in ten takes so many times as long as the median.
+_UNSTEADY = 1.5
 
 
 class Timing(NamedTuple):
@@ -94,11 +98,43 @@ class Result(NamedTuple):
         """Return the mark before every line of a simulated NPU; no line must pass for a board's."""
         return "simulated NPU | " if self.about.get("simulated") else ""
 
+    @property
+    def verdict(self) -> Advice:
+        """Say what the numbers mean, and the next command."""
+        about, first = self.about, self.timings[0]
+        best = max(self.timings, key=lambda timing: timing.fps)
+        took = first.summary(_shown(first))
+        reason = (
+            f"{best.fps:.1f} frames a second ({best.name}); one frame takes {took['p50']:.3g} ms, "
+            f"9 of 10 at most {took['p90']:.3g} ms"
+        )
+        command, model = "rknn-runtime", about["model"]
+        if about.get("simulated"):
+            text = f"{reason}; these times say nothing about a board"
+            return Advice(LOOK, text, f"{command} predict {model}")
+        if about.get("after", {}).get("throttled"):
+            return Advice(LOOK, f"{reason}, with a clock held down", f"{command} doctor")
+        phases = {name: first.summary(name)["p50"] for name in PHASES if name in first.phases_ms}
+        run, predicted = phases.pop("run", 0.0), about.get("predicted")
+        if predicted and run > predicted["slowest_ms"]:
+            most = predicted["slowest_ms"]
+            text = f"{reason}; the NPU takes {run:.3g} ms, the file predicts {most:.3g} at most"
+            return Advice(LOOK, text, f"{command} bench --layers {model}")
+        slowest = max(phases, key=phases.__getitem__, default="")
+        if slowest and phases[slowest] > run:
+            text = f"{reason}; {slowest!r} takes longer than the NPU"
+            return Advice(LOOK, text, "several contexts, which a Pool runs side by side")
+        if took["p90"] > _UNSTEADY * took["p50"]:
+            return Advice(LOOK, f"{reason}: unsteady", f"{command} doctor")
+        sweep = "" if len(self.timings) > 1 else f"{command} bench {model} --sweep"
+        return Advice(KEEP, reason, sweep)
+
     def __str__(self) -> str:
         return printable_lines(self.mark + line for line in self._lines())
 
     def _lines(self) -> Iterable[str]:
         about = self.about
+        yield str(self.verdict)
         yield f"{about['model']}, runtime {about['runtime']}"
         for timing in self.timings:
             frames = len(next(iter(timing.phases_ms.values())))
@@ -140,7 +176,15 @@ class Result(NamedTuple):
                 first = timing.cores, str(timing.contexts), f"{timing.fps:.1f}"
                 rows.append((*first, phase, *numbers))
         notes = [f"- {self.mark}{note}" for note in self.notes()]
-        lines = [self.mark + title, "", *markdown(rows, self.mark), "", *notes]
+        lines = [
+            self.mark + title,
+            "",
+            self.mark + str(self.verdict),
+            "",
+            *markdown(rows, self.mark),
+            "",
+            *notes,
+        ]
         return printable_lines(lines) + "\n"
 
 
@@ -558,11 +602,7 @@ _WIDTH, _HEIGHT, _BINS, _MOST_POINTS = 560, 160, 60, 1000
 def to_html(result: Result) -> str:
     """Return one HTML file with tables, histograms and timelines, which loads nothing else."""
     about = result.about
-    parts = []
-    if about.get("simulated"):
-        parts.append(
-            '<p class="note">On the simulated NPU: these times say nothing about a board.</p>'
-        )
+    parts = [verdict_part(result.verdict)]
     facts = {
         "runtime": about["runtime"],
         "driver": about.get("driver"),
@@ -652,4 +692,6 @@ def plot(result: Result, path: str | os.PathLike[str]) -> None:
         left.set(title=f"{result.mark}{timing.name}, {timing.fps:.1f} FPS", xlabel="ms a frame")
         right.plot(values, linewidth=0.7)
         right.set(xlabel="frame", ylabel="ms")
-    figure.savefig(os.fspath(path))
+    file = io.BytesIO()
+    figure.savefig(file, format=Path(path).suffix[1:].lower())
+    replace_file(path, file.getvalue())

@@ -162,6 +162,37 @@ def result_of(values, simulated=True, cores="AUTO", **more) -> Result:
     return Result(about, (Timing(cores, 1, 10.0, {"frame": values}, 0),))
 
 
+PREDICTED = {"ms": 5.0, "fastest_ms": 4.0, "slowest_ms": 6.0}
+
+
+@pytest.mark.parametrize(
+    ("run", "decode", "about", "word", "text", "command"),
+    [
+        ([5.0] * 10, 1.0, {"simulated": True}, "look", "say nothing about a board", "predict"),
+        ([5.0] * 10, 1.0, {"predicted": PREDICTED}, "keep", "one frame takes 6 ms", "--sweep"),
+        ([9.0] * 10, 1.0, {"predicted": PREDICTED}, "look", "the NPU takes 9 ms", "--layers"),
+        ([5.0] * 10, 7.0, {}, "look", "'decode' takes longer than the NPU", "Pool"),
+        ([5.0] * 8 + [15.0] * 2, 1.0, {}, "look", "unsteady", "doctor"),
+        ([5.0] * 10, 1.0, {"after": {"throttled": ["npu"]}}, "look", "clock held down", "doctor"),
+    ],
+)
+def test_the_verdict_comes_first(run, decode, about, word, text, command):
+    """In the text, the table and the page: what the numbers mean, and what to do next."""
+    frames = [value + decode for value in run]
+    phases = {"run": run, "decode": [decode] * len(run), "frame": frames}
+    result = result_of([1.0], **{"simulated": False, **about})
+    result = result._replace(timings=(Timing("AUTO", 1, 10.0, phases, 0),))
+    assert result.verdict.word == word
+    assert text in result.verdict.reason and command in result.verdict.next
+    assert str(result).splitlines()[0].endswith(str(result.verdict))
+    assert str(result.verdict) in result.to_markdown().splitlines()[2]
+    page = to_html(result)
+    assert (
+        page.index('class="verdict') < page.index("<table") and text.replace("'", "&#x27;") in page
+    )
+    assert str(load(result.to_json())) == str(result)
+
+
 def test_json_is_read_again():
     """Whole; and nothing else is taken for it."""
     result = result_of([1.0, 2.5, 3.0])

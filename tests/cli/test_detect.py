@@ -130,6 +130,29 @@ def test_coco(model, photos, tmp_path, capsys):
     assert json.loads(nothing) == []
 
 
+def test_what_an_error_ends_leaves_the_old_results(model, photos, tmp_path, capsys, monkeypatch):
+    """The file is written beside and takes the old one's place at the end, also after Ctrl-C."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    path = folder / "results.jsonl"
+    path.write_text("old", encoding="utf-8")
+    from rknn_runtime.cli import reports
+
+    ends = RuntimeError
+
+    def end(*_: object) -> None:
+        raise ends
+
+    monkeypatch.setattr(reports.JsonLines, "flush", end)
+    with pytest.raises(RuntimeError):
+        detect(capsys, model, photos, "--json", "-o", path)
+    assert [each.read_text("utf-8") for each in folder.iterdir()] == ["old"]
+    ends = KeyboardInterrupt
+    detect(capsys, model, photos, "--json", "-o", path, status=130)
+    (new,) = folder.iterdir()
+    assert json.loads(new.read_text("utf-8"))["source"].endswith("1.png")
+
+
 def test_yolo(model, photos, tmp_path, capsys):
     """A file for each image, with a number where two have the same name."""
     folder = tmp_path / "labels"
