@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -68,6 +69,37 @@ def test_the_page_has_the_commands_that_are_printed(tmp_path: Path) -> None:
         rules = set(re.findall("`([a-z0-9-]+)`", row[1])) & set(printed)
         for word in re.findall("`([^`]+)`", row[3]):
             assert all(word in printed[rule] for rule in rules), (rules, word)
+
+
+def test_a_library_is_installed_only_if_it_is_the_vendors(tmp_path: Path) -> None:
+    """The command of the cure, with programs that note their call: one byte more is refused."""
+    (case,) = [each for each in MACHINES if each.rule == "no-library"][:1]
+    (cure,) = {each.cure for each in judge(gather(**build(tmp_path / "machine", **case.machine)))
+               if each.rule == "no-library"}  # fmt: skip
+    assert "/raw/v2.3.2/" in cure
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    calls = {
+        "wget": 'test "$1" = -P && printf wrong > "$2/${3##*/}"',
+        "sudo": '"$@"',
+        "install": f"echo installed > {tmp_path}/installed",
+        "ldconfig": "true",
+    }
+    for name, call in calls.items():
+        (programs / name).write_text(f"#!/bin/sh\n{call}\n")
+        (programs / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+
+    def status(command: str) -> int:
+        return subprocess.run(
+            ["sh", "-c", command], env=environment, cwd=tmp_path, capture_output=True, check=False
+        ).returncode
+
+    assert status(cure) != 0
+    assert not (tmp_path / "installed").exists()
+    right = hashlib.sha256(b"wrong").hexdigest()
+    assert status(re.sub("[0-9a-f]{64}", right, cure)) == 0
+    assert (tmp_path / "installed").exists()
 
 
 def test_problems_come_before_warnings_and_what_is_well(tmp_path: Path) -> None:

@@ -49,6 +49,12 @@ _RELEASES: dict[tuple[int, ...], str] = {
     (2, 3, 0): "v2.3.0", (2, 3, 2): "v2.3.2",
 }  # fmt: skip
 _NEWEST = "v2.3.2"
+#: SHA-256 of published libraries; the others' are not known.
+_SUMS = {
+    "v2.3.2/aarch64": "d31fc19c85b85f6091b2bd0f6af9d962d5264a4e410bfb536402ec92bac738e8",
+    "v2.3.2/armhf-uclibc": "5dcaf6201a019b24d99bb05560b79a1a53fdf81451b89e0ada541ccf31cd3e84",
+    "v1.6.0/armhf": "2604dee83c1cff4d70b11aac4898700b572dd24a1216cc0a8c0324eb5524c402",
+}
 _PUBLISHED = "https://github.com/airockchip/rknn-toolkit2/raw"
 _STATIC = "make wheel-static RKNN_STATIC_LIBRARY=librknnmrt.a"
 #: The group nobody of a container whose users are others outside.
@@ -539,8 +545,10 @@ class Facts:
                 return _STATIC  # the vendor builds librknnmrt.so for uClibc alone
             folder = "armhf-uclibc"
         place = f"{_PUBLISHED}/{release}/rknpu2/runtime/Linux/librknn_api/{folder}/{name}"
+        known = _SUMS.get(f"{release}/{folder}")
+        check = f"echo '{known}  '$new/{name} | sha256sum -c && " if known else ""
         return (
-            f"new=$(mktemp -d) && wget -P $new {place} && "
+            f"new=$(mktemp -d) && wget -P $new {place} && {check}"
             f"sudo install -m 755 $new/{name} {target or f'/usr/lib/{name}'} && sudo ldconfig"
         )
 
