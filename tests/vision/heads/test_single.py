@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from native_tensors import attribute, deliver
+from native_tensors import attribute, deliver, dequantize, quantize
 from planting.compare import assert_equal
 from reference import yolo as reference
 
-from rknn_runtime.vision.heads.single import SingleOutputDecoder
+from rknn_runtime.vision.heads import find_head
+from rknn_runtime.vision.heads.single import EndToEndDecoder, SingleOutputDecoder
 
 
 def predictions(size, strides):
@@ -248,3 +249,179 @@ def test_a_confidence_is_at_most_1(dtype, objectness):
     attr, raw, _ = deliver(x[..., None], dtype, "nchw", lowest=0, highest=1.46 * 255)
     decoder = SingleOutputDecoder(attr, (640, 640), normalized=False, objectness=objectness)
     assert decoder(raw).confidence.tolist() == [1, 1, 1]
+
+
+# Graphs that end with their own selection
+
+
+def rows(n=300, classes=80, size=(480, 640), seed=0):
+    """Detections by falling score, most of them background."""
+    rng = np.random.default_rng(seed)
+    corner = rng.uniform(0, 0.7, (n, 2)) * size[::-1]
+    far = corner + rng.uniform(0.05, 0.3, (n, 2)) * size[::-1]
+    score = np.sort(rng.uniform(0, 1, n) ** 4)[::-1]
+    class_id = rng.integers(0, classes, n)
+    return np.column_stack([corner, far, score, class_id])[None].astype(np.float32)
+
+
+def expected(real, scale=(1, 1)):
+    """Boxes, scores and classes that NumPy reads from ``(n, 6)`` rows."""
+    passed = real[real[:, 4] >= np.float32(0.25)]
+    passed = passed[np.argsort(-passed[:, 4], kind="stable")]
+    xyxy = passed[:, :4] * np.array([*scale, *scale], np.float32)
+    return xyxy, passed[:, 4], np.rint(passed[:, 5]).astype(np.int32)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float16", "float32"])
+@pytest.mark.parametrize("normalized", [True, False])
+@pytest.mark.parametrize("classes", [1, 80])
+def test_rows_above_the_threshold(classes, normalized, dtype):
+    """Every row that passes is a detection, in the order of the scores.
+
+    The range of integers tells 0..1 from pixels, whatever the class numbers need of it.
+    """
+    x = rows(classes=classes)
+    if normalized:
+        x[..., :4] /= np.array([640, 480, 640, 480], np.float32)
+    q, zero_point, scale = quantize(x, dtype)
+    attr = attribute(q.shape, dtype, zero_point, scale)
+    told = normalized if "float" in dtype else None
+    decoder = EndToEndDecoder(attr, (480, 640), normalized=told)
+    assert decoder.normalized == normalized
+    found = decoder(q)
+    real = dequantize(q, zero_point, scale)[0]
+    xyxy, confidence, class_id = expected(real, (640, 480) if normalized else (1, 1))
+    assert len(found) == len(xyxy) and (len(xyxy) > 50 or scale > 0.25)
+    np.testing.assert_allclose(found.xyxy, xyxy, rtol=1e-6, atol=0)
+    assert np.array_equal(found.confidence, confidence)
+    assert np.array_equal(found.class_id, class_id)
+    assert scale > 1 or np.array_equal(np.rint(real[:, 5]), x[0, :, 5])
+
+
+def test_order_is_made():
+    """Rows that come unordered are ordered, equal ones keep their order."""
+    x = rows()
+    x[0, :, 4] = np.round(np.random.default_rng(1).uniform(0.3, 1, 300), 1)
+    found = EndToEndDecoder(attribute(x.shape, "float32"), (480, 640))(x)
+    order = np.argsort(-x[0, :, 4], kind="stable")
+    assert np.array_equal(found.xyxy, x[0, order, :4])
+
+
+def test_a_shared_scale_is_warned_of():
+    """Boxes, scores and class numbers of one scale: the warning says what is left."""
+    (symptom,) = EndToEndDecoder(attribute((1, 300, 6), "int16", 0, 0.025), (480, 640)).symptoms
+    assert "every score below 0.0125 is stored as 0" in symptom.text
+
+
+def test_impossible_rows_are_dropped():
+    """Classes, scores and boxes that are no numbers."""
+    x = np.tile(np.array([1, 2, 30, 40, 0.9, 3], np.float32), (9, 1))[None]
+    x[0, 0, 5], x[0, 1, 5], x[0, 2, 5], x[0, 3, 5] = np.nan, -1, 3e9, np.inf
+    x[0, 4, 4], x[0, 5, 4], x[0, 6, 0], x[0, 7, 3] = np.nan, np.inf, np.nan, -np.inf
+    found = EndToEndDecoder(attribute(x.shape, "float32"), (64, 64))(x)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("shape", [(1, 300, 5), (1, 300, 7), (2, 300, 6), (300, 6), (1, 6, 3, 3)])
+def test_refusals(shape):
+    """Other shapes are refused."""
+    with pytest.raises(ValueError, match=r"expected \[1, N, 6\]"):
+        EndToEndDecoder(attribute(shape, "float32"), (64, 64))
+
+
+# Ultralytics' own int8 exports: boxes in 0..1, and all else, in one tensor of one scale
+
+
+SIZE = (320, 320)
+N = 40 * 40 + 20 * 20 + 10 * 10
+#: Centre and size in 0..1, class, and the prediction that reports it.
+OBJECTS = [
+    ((0.20, 0.25, 0.20, 0.30), 3, 100),
+    ((0.70, 0.30, 0.40, 0.20), 0, 1700),
+    ((0.50, 0.75, 0.30, 0.25), 7, 2050),
+]
+TRUTH = np.array([box for box, _, _ in OBJECTS])
+
+
+def exported(classes, lowest, highest, extra):
+    """Return the attribute and the array of the head, whose channels need this range.
+
+    Args:
+        classes: How many.
+        lowest: The smallest value of the tensor, and
+        highest: The largest, which only channels behind the class scores have.
+        extra: ``(channels, objects)``, what these are for the objects.
+    """
+    random = np.random.default_rng(0)
+    x = np.zeros((4 + classes + len(extra), N), np.float32)
+    x[:4] = random.uniform(0, 0.3, (4, N))
+    x[4 + classes :] = random.uniform(lowest, highest, (len(extra), N))
+    for k, (box, class_id, cell) in enumerate(OBJECTS):
+        x[:4, cell] = box
+        x[4 + class_id % classes, cell] = 0.9 - 0.1 * k
+        x[4 + classes :, cell] = extra[:, k]
+    attr, raw, _ = deliver(x[None, :, :, None], "int8", "rank3", lowest=lowest, highest=highest)
+    return attr, raw
+
+
+def decoded(attrs, raw, labels, head):
+    """Find the head, as a detector does with so many labels, and decode in pixels."""
+    reading = find_head(attrs, SIZE, num_classes=labels)
+    assert reading.head == head
+    decoder = reading.make()
+    assert decoder.normalized
+    found = decoder(raw)
+    assert found.class_id.tolist() == [class_id % labels for _, class_id, _ in OBJECTS]
+    np.testing.assert_allclose(found.confidence, [0.9, 0.8, 0.7], atol=0.015)
+    return found
+
+
+def corners_of(boxes):
+    """Return centred boxes in 0..1 as xyxy in pixels."""
+    return (
+        np.concatenate([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], 1)
+        * (SIZE[0])
+    )
+
+
+def test_masks():
+    """Coefficients reach from -3.5 to 3.5: too far for 0..1, not as far as pixels."""
+    coefficients = np.zeros((32, len(OBJECTS)))
+    coefficients[0], coefficients[1] = 3.5, -3.5
+    attr, raw = exported(80, -3.5, 3.5, coefficients)
+    planes = np.zeros((1, 32, 80, 80), np.float32)
+    planes[0, 0] = 1  # the mask is all of the box,
+    planes[0, 1, :, 64:] = 4  # but not what is to the right of column 256
+    prototypes, raw_planes, _ = deliver(planes, "int8", "c2=16", index=1)
+    found = decoded([attr, prototypes], [raw, raw_planes], 80, "yolov8-seg-single")
+    np.testing.assert_allclose(found.xyxy, corners_of(TRUTH), atol=7)
+    for mask, (left, top, right, bottom) in zip(found.mask, found.xyxy):
+        expected = (min(right, 256) - left) * (bottom - top)
+        assert abs(mask.sum() - expected) < 0.06 * expected
+    assert [each.kind for each in find_head([attr, prototypes], SIZE).make().symptoms] == [
+        "shared-scale"
+    ]
+
+
+def test_keypoints():
+    """They are in 0..1 of the input, too, and some of them outside of it."""
+    points = np.random.default_rng(1).uniform(-0.4, 1.4, (17, 3, len(OBJECTS)))
+    points[:, 2] = np.linspace(0, 1, 17)[:, None]
+    attr, raw = exported(1, -0.4, 2.1, points.reshape(51, -1))
+    found = decoded([attr], raw, 1, "yolov8-pose-single")
+    np.testing.assert_allclose(found.xyxy, corners_of(TRUTH), atol=3)
+    expected = points.transpose(2, 0, 1) * [*SIZE, 1]
+    np.testing.assert_allclose(found.keypoints[..., :2], expected[..., :2], atol=2)
+    np.testing.assert_allclose(found.keypoints[..., 2], expected[..., 2], atol=0.01)
+
+
+def test_oriented_boxes():
+    """Angles reach from -pi / 4 to 3 * pi / 4."""
+    angles = np.array([0.6, -0.5, 2.0])
+    attr, raw = exported(15, -0.79, 2.36, angles[None])
+    found = decoded([attr], raw, 15, "yolov8-obb-single")
+    along = np.stack([np.cos(angles), np.sin(angles)], 1)[:, None] * TRUTH[:, None, 2:3] / 2
+    across = np.stack([-np.sin(angles), np.cos(angles)], 1)[:, None] * TRUTH[:, None, 3:4] / 2
+    signs = np.array([(1, 1), (1, -1), (-1, -1), (-1, 1)])
+    expected = TRUTH[:, None, :2] + signs[:, :1] * along + signs[:, 1:] * across
+    np.testing.assert_allclose(found.xyxyxyxy, expected * SIZE[0], atol=3)
