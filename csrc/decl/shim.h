@@ -102,6 +102,21 @@ typedef struct rkr_steps {
     int64_t done_ns;    /* the outputs are synced from the device */
 } rkr_steps;
 
+/* What the cores of an NPU have to do, for contexts that may run on any of several. */
+typedef struct rkr_cores rkr_cores;
+
+/* NULL where there is no memory. */
+rkr_cores *rkr_cores_new(void);
+void rkr_cores_free(rkr_cores *cores);
+
+/* Choose where the next run goes, and count it there: to a place that is idle, else to the one that
+ * is free first; `place` if others are no better. A place is a mask of cores.
+ * `run_ns`: how long the run will take, 0 if unknown. */
+size_t rkr_cores_take(rkr_cores *cores, const uint32_t *masks, size_t n_masks, size_t place,
+                      int64_t run_ns, int64_t now_ns);
+/* A run on `mask` is over, which was said to take `run_ns`; return how long it took. */
+int64_t rkr_cores_give(rkr_cores *cores, uint32_t mask, int64_t run_ns, int64_t now_ns);
+
 /* A model whose tensors are bound: the memory of those that are to be synced, and its last run. */
 typedef struct {
     const rkr_library *library;
@@ -110,6 +125,11 @@ typedef struct {
     size_t n_inputs;
     rknn_tensor_mem *const *outputs;
     size_t n_outputs;
+    rkr_cores *cores; /* NULL: it runs where it is; else on one of `masks` */
+    const uint32_t *masks;
+    size_t n_masks;
+    size_t place;   /* which of `masks` the runtime was told last */
+    int64_t run_ns; /* of the last run on its cores */
     rkr_steps steps;
 } rkr_bound_model;
 

@@ -242,13 +242,39 @@ static int sync_all(const rkr_library *library, rknn_context context, rknn_tenso
     return RKNN_SUCC;
 }
 
-int64_t rkr_step_time(const rkr_steps *steps) {
-    if (!steps->is_timed) {
-        return 0;
-    }
+static int64_t now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t rkr_step_time(const rkr_steps *steps) {
+    return steps->is_timed ? now_ns() : 0;
+}
+
+/* Run on the place of the model that is free first. */
+static int run_somewhere(rkr_bound_model *model) {
+    const rkr_library *library = model->library;
+    if (model->cores == NULL) {
+        return library->run(model->context, NULL);
+    }
+    const int64_t expected_ns = model->run_ns;
+    size_t place = rkr_cores_take(model->cores, model->masks, model->n_masks, model->place,
+                                  expected_ns, now_ns());
+    if (place != model->place &&
+        library->set_core_mask(model->context, model->masks[place]) != RKNN_SUCC) {
+        rkr_cores_give(model->cores, model->masks[place], expected_ns, now_ns());
+        model->n_masks = 0; /* it stays where it is */
+        place = rkr_cores_take(model->cores, model->masks, 0, model->place, expected_ns, now_ns());
+    }
+    model->place = place;
+    const int status = library->run(model->context, NULL);
+    const int64_t took_ns =
+        rkr_cores_give(model->cores, model->masks[place], expected_ns, now_ns());
+    if (status == RKNN_SUCC) {
+        model->run_ns = took_ns;
+    }
+    return status;
 }
 
 int rkr_run_synced(rkr_bound_model *model) {
@@ -269,7 +295,7 @@ int rkr_run_synced(rkr_bound_model *model) {
     steps->synced_ns = rkr_step_time(steps);
     steps->failed = RKR_STEP_RUN;
     rkr_log_begin();
-    status = model->library->run(model->context, NULL);
+    status = run_somewhere(model);
     if (status != RKNN_SUCC) {
         return status;
     }

@@ -340,6 +340,19 @@ class BoundTensors:
         self._is_plain = is_alone and not (self.context.paused or self._missing or self.fenced)
         self.is_current = True
 
+    def share_cores(self, cores: Any, masks: Sequence[int], place: int) -> None:
+        """Let each run choose the mask of cores that is free first, inside ``with context.lock``.
+
+        Args:
+            cores: ``rkr_cores *``, which counts the runs of all models on these cores.
+            masks: The masks to choose from.
+            place: Position of the mask that the runtime was told last.
+        """
+        native = self._native
+        self._cores = cores, ffi.new("uint32_t[]", masks)
+        native.n_masks, native.place = len(masks), place
+        native.cores, native.masks = self._cores
+
     @property
     def is_timed(self) -> bool:
         """Whether the steps of a run are timed."""

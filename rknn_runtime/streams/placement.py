@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 from rknn_runtime._arrays import as_int
-from rknn_runtime._ffi import lib
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import RknnError, RknnStatusError
+from rknn_runtime.npu.locks import fork_generation
 from rknn_runtime.npu.model import Model
 
 _SINGLE_CORES = (CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2)
 #: Statuses of a runtime that refuses a core.
 _NO_SUCH_CORE = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_PARAM_INVALID)
 _CPUS = "/sys/devices/system/cpu"
+#: The ``rkr_cores *`` by the number of forks.
+_CORES: dict[int, Any] = {}
 
 
 def npu_cores(model: Model) -> int:
@@ -47,6 +51,26 @@ def core_masks(cores: int, contexts: int) -> list[CoreMask | None]:
     if cores == 1:
         return [None] * contexts
     return [_SINGLE_CORES[i % cores] for i in range(contexts)]
+
+
+def share_cores(models: Sequence[Model], masks: Sequence[CoreMask | None]) -> None:
+    """Let each run of these contexts choose the place that is free first, among all their masks.
+
+    Contexts whose cores the runtime chooses keep that. The runs of all pools are counted together.
+    """
+    places = sorted({int(mask) for mask in masks if mask is not None})
+    for model, mask in zip(models, masks):
+        if mask is not None:
+            with model._context.lock:
+                model._frame.share_cores(_cores(), places, places.index(mask))
+
+
+def _cores() -> Any:
+    """Return the ``rkr_cores *`` of this process; a forked child has no run of its parent."""
+    generation = fork_generation()
+    if generation not in _CORES:
+        _CORES[generation] = ffi.gc(lib.rkr_cores_new(), lib.rkr_cores_free)
+    return _CORES[generation]
 
 
 def checked_masks(masks: Sequence[CoreMask | None], most: int) -> list[CoreMask | None]:

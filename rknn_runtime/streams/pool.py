@@ -40,12 +40,13 @@ class Pool(Closing):
     """Contexts of one model that share the incoming frames, each with a thread.
 
     A free context takes the next frame, scales, runs and decodes it; the GIL is released in all
-    three. The weights are in memory once (`Model.duplicate`). If a runtime has no duplicates
-    (RV1103, RV1106, old versions for others), the pool has one context and logs that.
+    three. Each run goes to an idle core, or to the one that is free first
+    (``csrc/runtime/cores.c``). The weights are in memory once (`Model.duplicate`). If a runtime has
+    no duplicates (RV1103, RV1106, old versions for others), the pool has one context and logs that.
     Thread-safe; use it as a context manager, or close it.
 
     Attributes:
-        core_masks: The cores of each context; None: the runtime chooses.
+        core_masks: The cores that each context begins on; None: the runtime chooses.
         tasks: The task of each context, such as its `Detector`.
     """
 
@@ -71,7 +72,8 @@ class Pool(Closing):
                 `Model`, whose frame is an array, or a tuple with one array per input.
             contexts: Number of contexts; None: two per core.
             core_masks: The cores of each context, such as ``[CoreMask.CORE_0, CoreMask.CORE_1]``,
-                instead of `contexts`; None: one core each, in turn.
+                instead of `contexts`; None: one core each, in turn. A context also runs on the
+                cores of another if they are free first.
             library: As for `Model`.
             flags: As for `Model`.
             check: As for `Model`.
@@ -143,6 +145,8 @@ class Pool(Closing):
                 raise
             _tell_of_one_context(str(error), is_costly=len(set(masks)) > 1)
         self.core_masks = tuple(masks[: len(self._models)])
+        if self._lent is None:  # its cores are the caller's
+            placement.share_cores(self._models, self.core_masks)
 
     def _context_of(self, model: Model) -> Model:
         """Return a context of a caller's model: a duplicate, so that the model stays free."""

@@ -29,7 +29,7 @@ class PhaseStats:
 class ContextStats:
     """The frames and times of one context of a pool."""
 
-    #: Cores that it runs on; None: the runtime chooses for each run.
+    #: Cores that it began on, and runs on if others are no better; None: the runtime chooses.
     core_mask: CoreMask | None
     #: Frames done, including failed ones.
     frames: int
