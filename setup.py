@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import sysconfig
 from collections.abc import Iterable
 from functools import partial
@@ -72,6 +73,12 @@ class BuildExt(build_ext):
     """Also build the shared libraries of the package that have no line of Python in them."""
 
     def build_extensions(self) -> None:
+        program = self.compiler.compiler_so[0]
+        if shutil.which(program) is None:
+            raise SystemExit(
+                f"rknn-runtime is compiled here, and the C compiler {program!r} is not installed: "
+                "install it (apt install gcc python3-dev) or set CC; wheels need none"
+            )
         self.compiler.compile = partial(compile_in_parallel, self.compiler.compile)
         # One of an earlier build would be loaded, unasked.
         Path(self.build_lib, LINKED).unlink(missing_ok=True)

@@ -81,7 +81,7 @@ def build(
     if after is not None:
         shutil.copytree(after, source / output, dirs_exist_ok=True)
     command = (sys.executable, "setup.py", "build", "--build-lib", output)
-    return run(*command, cwd=source, CC=str(source / "quick-cc"), **variables)
+    return run(*command, cwd=source, **{"CC": str(source / "quick-cc"), **variables})
 
 
 def python(package: Path, code: str, **variables: str) -> str:
@@ -191,6 +191,14 @@ def test_a_later_build_without_the_archive_drops_it(source: Path, static: Path) 
     done = build(source, "plain", after=static)
     assert done.returncode == 0, done.stdout
     assert not (source / "plain/rknn_runtime" / LINKED).exists()
+
+
+def test_a_missing_compiler_is_named(source: Path) -> None:
+    """With what installs it; setuptools alone says `No such file or directory`."""
+    done = build(source, "none", CC="/nowhere/cc")
+    assert done.returncode == 1
+    assert "'/nowhere/cc' is not installed: install it (apt install gcc" in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 def test_what_lies_in_the_checkout_does_not_get_into_a_build(source: Path, static: Path) -> None:
