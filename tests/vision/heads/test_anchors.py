@@ -1,4 +1,4 @@
-"""YOLOv5 and YOLOv7."""
+"""YOLOv5, YOLOv7 and YOLOX."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from native_tensors import attribute, dequantize, quantize
 from planting import Scene, deliver_all
+from planting import yolox as planted_yolox
 from planting.anchors import logit, planted, reference_of, sized
 from planting.compare import assert_equal, assert_finds
 from reference import yolo as reference
@@ -15,6 +16,7 @@ from rknn_runtime.vision.heads.anchors import (
     YOLOV7_ANCHORS,
     AnchorDecoder,
 )
+from rknn_runtime.vision.heads.yolox import YoloxDecoder
 
 
 @pytest.mark.parametrize("anchors", [None, YOLOV7_ANCHORS])
@@ -79,30 +81,28 @@ def test_low_class_scores_raise_what_objectness_needs():
         assert_equal(found, expected)
 
 
-ONE = (1, 18, 4, 4)
+# YOLOX
 
 
-@pytest.mark.parametrize(
-    ("shapes", "options", "match"),
-    [
-        ([ONE], {}, "no default anchors for 1 scales"),
-        ([ONE], {"anchors": YOLOV5_ANCHORS}, "anchors: expected 1 scales, .*got 3"),
-        ([ONE], {"anchors": [[(1, 2), (3,)]]}, "anchors: expected"),
-        ([ONE], {"anchors": [(1, 2)]}, "anchors: expected"),
-        ([ONE], {"anchors": [[(1, -2)]]}, "above 0"),
-        ([ONE], {"anchors": [[(1, float("nan"))]]}, "above 0"),
-        ([(1, 17, 4, 4)], {"anchors": [[(1, 1)] * 3]}, "another form"),
-        ([(1, 15, 4, 4)], {"anchors": [[(1, 1)] * 3]}, "another form"),
-        ([(2, 18, 4, 4)], {"anchors": [[(1, 1)] * 3]}, "another form"),
-        ([(1, 18, 5, 4)], {"anchors": [[(1, 1)] * 3]}, "another form"),
-        ([(1, 18, 4, 8)], {"anchors": [[(1, 1)] * 3]}, "another form"),
-        ([(1, 18, 16)], {"anchors": [[(1, 1)] * 3]}, "another form"),
-        ([(1, 3, 8, 8, 8)], {"anchors": [[(1, 1)] * 3]}, "two ways"),
-        ([ONE, (1, 21, 2, 2)], {"anchors": [[(1, 1)] * 3] * 2}, "as many channels per anchor"),
-    ],
-)
-def test_refusals(shapes, options, match):
-    """What does not fit is refused with what was expected."""
-    attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
-    with pytest.raises(ValueError, match=match):
-        AnchorDecoder(attrs, (32, 32), **options)
+def test_logits_of_yolox():
+    """Exports that end before the sigmoid."""
+    scene = Scene(3, (256, 256), (8, 16, 32), 4)
+    tensors = planted_yolox.planted(scene)
+    for t in tensors:
+        p = np.clip(t[4:], 1e-4, 1 - 1e-4)
+        t[4:] = np.log(p / (1 - p))
+    attrs, raw, real = deliver_all(tensors, "int16", "c2=16")
+    found = YoloxDecoder(attrs, (256, 256), logits=True)(raw)
+    assert_equal(found, planted_yolox.reference_of(real, scene, logits=True))
+    assert_finds(found, scene)
+
+
+def test_sizes_that_overflow_are_dropped():
+    """A width of e to the power of 100 is none."""
+    x = np.zeros((7, 4, 4), np.float32)
+    x[4:6] = 0.9
+    x[2, 0, 0], x[3, 1, 1], x[2, 2, 2] = 100, 1e30, np.nan
+    attrs, raw, _ = deliver_all([x, x[:, :2, :2].copy()], "float32", "nchw")
+    found = YoloxDecoder(attrs, (32, 32), iou_threshold=1.0)(raw)
+    assert np.isfinite(found.xyxy).all()
+    assert len(found) == 16 - 3 + 4 - 2

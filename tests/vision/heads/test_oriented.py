@@ -107,22 +107,6 @@ def test_what_is_not_finite_is_dropped():
 
 
 @pytest.mark.parametrize(
-    ("shapes", "match"),
-    [
-        ([(1, 66, 8, 8)], "one output of angles"),
-        ([(1, 66, 8, 8), (1, 1, 63)], "angles of 63 cells for boxes of 64"),
-        ([(1, 66, 8, 8), (1, 2, 64)], "one output of angles"),
-        ([(1, 64, 8, 8), (1, 1, 64)], "expected per scale"),
-    ],
-)
-def test_refusals(shapes, match):
-    """Outputs of another form are refused and listed."""
-    attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
-    with pytest.raises(ValueError, match=match):
-        SplitOrientedDecoder(attrs, (64, 64))
-
-
-@pytest.mark.parametrize(
     "spoil",
     [
         lambda d: setattr(d._out, "corners", ffi.NULL),

@@ -119,23 +119,6 @@ def test_a_grid_of_three_rows(points):
     assert found.keypoints.shape == (0, 17, 3)
 
 
-@pytest.mark.parametrize(
-    ("shapes", "match"),
-    [
-        ([(1, 65, 8, 8)], r"expected keypoints \[1, k, 3, N\]"),
-        ([(1, 65, 8, 8), (1, 17, 3, 63)], "keypoints of 63 cells for boxes of 64"),
-        ([(1, 65, 8, 8), (1, 50, 64)], r"expected keypoints \[1, k, 3, N\]"),
-        ([(1, 65, 8, 8), (1, 51, 64), (1, 17, 3, 64)], r"expected outputs \[1, channels, h, w\]"),
-        ([(1, 64, 8, 8), (1, 51, 64)], "expected per scale"),
-    ],
-)
-def test_refusals(shapes, match):
-    """Outputs of another form are refused and listed."""
-    attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
-    with pytest.raises(ValueError, match=match):
-        SplitPoseDecoder(attrs, (64, 64))
-
-
 @pytest.mark.parametrize("shape", [(0, 3), (17, 1), (17, 4), (18, 3)])
 def test_refusals_of_keypoint_shapes(shape):
     """What does not fit into the channels is no shape."""

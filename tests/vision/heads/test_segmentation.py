@@ -224,33 +224,6 @@ def test_what_is_not_finite(value):
         assert not SplitSegmentationDecoder(attrs, (32, 32))(raw).mask.any()
 
 
-@pytest.mark.parametrize(
-    ("decoder", "shapes", "match"),
-    [
-        (SplitSegmentationDecoder, [(1, 64, 8, 8), (1, 2, 8, 8), (1, 8, 8, 8)], "prototypes"),
-        (
-            SplitSegmentationDecoder,
-            [(1, 64, 8, 8), (1, 2, 8, 8), (1, 7, 8, 8), (1, 8, 16, 16)],
-            "8 mask coefficients",
-        ),
-        (AnchorSegmentationDecoder, [(1, 21, 8, 8), (1, 8, 16, 16)], "prototypes"),
-        (
-            AnchorSegmentationDecoder,
-            [(1, 21, 8, 8), (1, 8, 8, 8), (1, 8, 16, 16)],
-            "24 mask coefficients",
-        ),
-        (SingleSegmentationDecoder, [(1, 14, 84)], "expected two outputs"),
-        (SingleSegmentationDecoder, [(1, 14, 84), (1, 14, 84)], "expected two outputs"),
-        (SingleSegmentationDecoder, [(1, 12, 84), (1, 8, 16, 16)], "no room"),
-    ],
-)
-def test_refusals(decoder, shapes, match):
-    """Outputs of another form are refused and listed."""
-    attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
-    with pytest.raises(ValueError, match=match):
-        decoder(attrs, (64, 64))
-
-
 def test_too_many_prototypes():
     """What the native code has no room for is refused at construction."""
     for n, width in ((300, 16), (2, 2048)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from native_tensors import attribute, deliver
+from native_tensors import deliver
 from planting import Scene, deliver_all
 from planting.compare import assert_equal, assert_finds
 from planting.split import planted, reference_of, with_sums
@@ -102,27 +102,3 @@ def test_what_is_not_finite_is_dropped(threshold):
     found = SplitDecoder(attrs, (32, 32), conf_threshold=threshold, iou_threshold=1.0)(raw)
     assert np.isfinite(found.xyxy).all()
     assert len(found) == 16 - 3 - 2
-
-
-SHAPES_8 = ((1, 64, 8, 8), (1, 80, 8, 8))
-
-
-@pytest.mark.parametrize(
-    ("shapes", "match"),
-    [
-        ([(1, 63, 8, 8), (1, 80, 8, 8)], "expected per scale"),
-        ([(1, 260, 8, 8), (1, 80, 8, 8)], "expected per scale"),
-        ([(1, 64, 8, 8)], "expected per scale"),
-        ([*SHAPES_8, (1, 2, 8, 8)], "expected per scale"),
-        ([*SHAPES_8, (1, 64, 4, 4), (1, 79, 4, 4)], "same channels at each scale"),
-        ([*SHAPES_8, (1, 64, 4, 4)], "as many outputs for each scale"),
-        ([(1, 64, 64), (1, 80, 64)], r"expected outputs \[1, channels, h, w\]"),
-        ([(2, 64, 8, 8), (2, 80, 8, 8)], r"expected outputs \[1, channels"),
-        ([(1, 64, 7, 8), (1, 80, 7, 8)], "that divide the input"),
-    ],
-)
-def test_refusals(shapes, match):
-    """Outputs of another form are refused and listed."""
-    attrs = [attribute(shape, "float32", index=i, name=f"out{i}") for i, shape in enumerate(shapes)]
-    with pytest.raises(ValueError, match=match):
-        SplitDecoder(attrs, (64, 64))
