@@ -71,10 +71,10 @@ def words(tmp_path, monkeypatch):
     conversion = importlib.import_module("rknn_runtime.conversion.convert")
     convert = conversion.convert
 
-    def converted(model, target, *arguments, **options):
+    def converted(model, soc, *arguments, **options):
         if Path(model).name != "net.onnx":
-            return convert(model, target, *arguments, **options)
-        return conversion.Conversion(Path("net.rknn"), target, (), None, (), None, "")
+            return convert(model, soc, *arguments, **options)
+        return conversion.Conversion(Path("net.rknn"), soc, (), None, (), None, "")
 
     monkeypatch.setattr(conversion, "convert", converted)
     monkeypatch.setenv("RKNN_SERVE_TOKEN", "")
