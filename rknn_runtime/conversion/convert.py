@@ -212,8 +212,10 @@ def _check_climb(
             known = ", ".join(name for name in STEPS if name != "toolkit")
             raise ValueError(f"without: expected names of {known}, got {step!r}")
     if plan.onnx is None or not images:
+        lacking = "no images" if plan.onnx else "another model"
         raise ValueError(
-            "target: expected an .onnx file of one image and a folder of images to calibrate with"
+            "target: expected an .onnx file of one image and a folder of images to calibrate "
+            f"with, got {lacking}"
         )
     usual = {"quantized_algorithm": "normal", "quantized_method": "channel"}
     given = {name: config[name] for name in usual if config.get(name, usual[name]) != usual[name]}
