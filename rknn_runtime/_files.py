@@ -204,8 +204,8 @@ def replace_file(path: str | os.PathLike[str], content: bytes, mode: int = 0o666
 def replaced_file(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[str]:
     """Give the name of a file to write, which becomes `path` at the end of a ``with`` block.
 
-    It lies beside `path` and has its ending. After an exception the old file is unchanged. What
-    `replace_file` writes in place has its own name.
+    It is in the folder of `path` and has its ending. After an exception the old file is unchanged.
+    What `replace_file` writes in place has its own name.
 
     Args:
         path: Of the file.

@@ -166,7 +166,7 @@ def _status(result: Result) -> int:
 
 
 def _show(arguments: Namespace, result: Result) -> None:
-    """Print first, so the measurement is not lost if a file cannot be written."""
+    """Print first, to keep the measurement if a file cannot be written."""
     if arguments.json:
         print(result.to_json())
     elif arguments.markdown:

@@ -90,7 +90,7 @@ def run(arguments: Namespace) -> None:
 
 @contextmanager
 def _closing(pool: Pool) -> Iterator[None]:
-    """Close a pool, and end the process if a run or a source does not end."""
+    """Close a pool, and end the process if a run or a source hangs."""
     from rknn_runtime.streams.ordered import readers_end
     from rknn_runtime.tools.service import end_now, notify
 

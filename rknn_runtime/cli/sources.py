@@ -96,7 +96,7 @@ def expanded(sources: list[str]) -> list[str]:
 
 
 def _tell_of_rest(folder: Path, images: int) -> None:
-    """Log what of a folder is not read and looks as if it should be."""
+    """Log files of a folder that look like images but cannot be read."""
     paths = list(folder.iterdir())
     folders = sum(path.is_dir() for path in paths)
     endings = sorted({path.suffix.lower() for path in paths} & _OTHER_PICTURES)

@@ -204,7 +204,7 @@ def _check_climb(
     build: Mapping[str, Any],
     without: Sequence[str],
 ) -> None:
-    """Refuse what a climb cannot do."""
+    """Refuse options that a climb cannot have."""
     if not 0 < as_float(target, "target") <= 1:
         raise ValueError(f"target: expected a number above 0 and up to 1, got {target!r}")
     for step in without:
@@ -227,7 +227,7 @@ def _check_climb(
 
 
 def _preprocessing(config: Mapping[str, Any], plan: Plan) -> Preprocessing:
-    """Return what the file does to pixels."""
+    """Return how the file normalizes pixels."""
     mean, std = (config[name][0][: plan.channels] for name in ("mean_values", "std_values"))
     return Preprocessing(tuple(mean), tuple(std), rgb2bgr=False)
 

@@ -28,7 +28,7 @@ class CutHead(NamedTuple):
     num_classes: int | None
     #: Options for the decoder, for any type of outputs.
     options: dict[str, Any]
-    #: Whether scores are logits, which the range of float outputs does not tell.
+    #: Whether scores are logits, which float outputs leave open.
     logits: bool
 
 

@@ -68,7 +68,7 @@ def findings(info: ModelInfo, calibration: Mapping[str, CalibratedRange]) -> tup
 def judge_photos(
     model: str | os.PathLike[str] | bytes, photos: Sequence[str | os.PathLike[str]]
 ) -> tuple[Symptom, ...]:
-    """Detect in photos on the simulated NPU, and judge what is found.
+    """Detect in photos on the simulated NPU, and judge the objects.
 
     Raises:
         ImportError: Pillow is not installed.
@@ -92,7 +92,7 @@ def judge_photos(
 
 
 def symptoms_of_head(info: ModelInfo, head: Head) -> tuple[Symptom, ...]:
-    """Return what the decoder of a head finds wrong with the outputs."""
+    """Return the faults that the decoder of a head finds in the outputs."""
     decoder = None if head.numbers is not None else _decoder(info, head)
     return () if decoder is None else decoder.symptoms
 

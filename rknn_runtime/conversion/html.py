@@ -48,7 +48,7 @@ def picture(pixels: Any, caption: str) -> str:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of text, which is escaped: names in the first column, numbers beside it."""
+    """Return a table of text, which is escaped: names in the first column, then numbers."""
     lines = [_row("th", titles)] if any(titles) else []
     lines += [_row("td", cells) for cells in rows]
     return f"<table>{''.join(lines)}</table>"

@@ -42,7 +42,7 @@ _FLOOR = 0.01
 class Score:
     """How much of float a file has; ``str()`` is a few words."""
 
-    #: What the target is compared with, 0 to 1.
+    #: The figure that is compared with the target, 0 to 1.
     quality: float
     #: 0 to 1 without steps, to choose between files of like quality.
     fine: float

@@ -156,7 +156,7 @@ def _bars(climb: Climb) -> str:
 
 @dataclass(frozen=True)
 class State:
-    """What a file is built of."""
+    """The recipe of a file."""
 
     #: The network in float.
     onnx: bytes
@@ -168,7 +168,7 @@ class State:
     text: str = "as the toolkit does"
 
     def digest(self) -> str:
-        """Return a name for what is built."""
+        """Return a name for the recipe."""
         said = json.dumps([sorted(self.ranges.items()), self.is_corrected, self.wide])
         return hashlib.sha256(self.onnx + said.encode()).hexdigest()[:20]
 

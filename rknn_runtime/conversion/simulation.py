@@ -245,7 +245,7 @@ def replace_constant(package: Any, model: Any, name: str, values: Array) -> None
 
 
 def noise(ranges: Ranges, seen: Mapping[str, Moments], name: str) -> float:
-    """Estimate what rounding costs a tensor: noise beside signal, averaged over its channels."""
+    """Estimate the cost of rounding a tensor: noise by signal, the mean of its channels."""
     step = (ranges[name][1] - ranges[name][0]) / 255
     energy = seen[name].square
     return float(np.mean(step * step / 12 / (energy + 1e-3 * energy.mean() + 1e-12)))

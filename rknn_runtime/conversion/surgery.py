@@ -76,7 +76,7 @@ class Net:
         return weights, bias
 
     def give(self, node: Any, place: int, values: Array) -> None:
-        """Give a node a constant of its own."""
+        """Give a node its own constant."""
         name = f"{node.output[0]}_{place}"
         while name in self.constants:
             name += "_"
@@ -344,7 +344,7 @@ def _split(net: Net, node: Any, nodes: Sequence[Any], tails: Sequence[Any], part
 
 
 def corrected(onnx: bytes, seen: Seen) -> bytes:
-    """Take out of each bias what the rounding of the weights adds on average."""
+    """Subtract from each bias the average error of the rounded weights."""
     net = Net(onnx)
     for node in net.convolutions():
         given = seen.get(node.input[0])

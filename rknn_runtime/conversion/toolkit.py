@@ -83,7 +83,7 @@ def _elsewhere(
         if line.startswith(STEP):
             say(line[len(STEP) :])
 
-    # In a folder of its own, since the toolkit leaves files.
+    # In a new folder, since the toolkit leaves files.
     with tempfile.TemporaryDirectory(prefix="rknn-toolkit-") as folder:
         given, answer = Path(folder, "job.json"), Path(folder, "result.json")
         given.write_text(json.dumps(job), "utf-8")

@@ -64,7 +64,7 @@ class _Frame:
         self._outputs: list[Array] = []
 
     def another(self) -> _Frame:
-        """Return a frame with the same weights and a context of its own."""
+        """Return a frame with the same weights and its own context."""
         try:
             if isinstance(self.model, GeneralModel):
                 return _Frame(self.model.duplicate(), self._load)
@@ -123,7 +123,7 @@ class RKNNRuntime:
 
     `RKNNLite` makes one in ``init_runtime`` and keeps it in its attribute ``rknn_runtime``.
     Threads may share it: from `set_inputs` to `get_outputs` each has a context of its own with
-    the same weights. A thread without inputs of its own takes the oldest that another one set.
+    the same weights. A thread that set no inputs takes the oldest that another one set.
 
     Attributes:
         is_dynamic_shape: Whether the model was built for several shapes.

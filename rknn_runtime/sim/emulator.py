@@ -1,7 +1,7 @@
 """Run a ``.rknn`` file on this machine: its NPU commands are executed, task by task.
 
 No runtime of the vendor, no ONNX, no board. Executes what the commands say as far as they
-are known; results have not been compared with a board yet. What is not understood is refused.
+are known; results have not been compared with a board yet. Unknown commands are refused.
 """
 
 from __future__ import annotations

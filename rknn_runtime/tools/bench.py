@@ -100,7 +100,7 @@ class Result(NamedTuple):
 
     @property
     def verdict(self) -> Advice:
-        """Say what the numbers mean, and the next command."""
+        """Explain the numbers, and name the next command."""
         about, first = self.about, self.timings[0]
         best = max(self.timings, key=lambda timing: timing.fps)
         took = first.summary(_shown(first))

@@ -298,7 +298,7 @@ class _Listener(ThreadingHTTPServer):
     block_on_close = False  # a client that does not read must not keep the program from ending
     allow_reuse_address = True
     request_queue_size = 64
-    #: Whether an error of ours was logged.
+    #: Whether an internal error was logged.
     is_told = False
 
     def __init__(self, mine: Server, host: str, port: int, room: int) -> None:
@@ -415,7 +415,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
 
     def do_GET(self) -> None:
-        """Answer; an error of ours is logged once, as a browser asks again every second."""
+        """Answer; an internal error is logged once, as a browser asks again every second."""
         try:
             self._answer()
         except OSError:  # disconnected

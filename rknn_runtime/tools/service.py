@@ -1,4 +1,4 @@
-"""Run under a supervisor such as systemd: say what the program does, and end it when it hangs."""
+"""Run under a supervisor such as systemd: report the program's state, and end it when it hangs."""
 
 from __future__ import annotations
 

@@ -318,7 +318,7 @@ class Detections:
         Draws boxes (or oriented boxes), masks, the largest below, keypoints, and a caption for
         each object: the name (or the class number) and the confidence in percent. Lines and
         letters grow with the image; letters shrink with small boxes, and a caption that would
-        hide a box is left out. Of COCO's persons the left limbs are blue, the right ones orange.
+        hide a box is left out. COCO's persons have blue left limbs and orange right ones.
         Only the part of a mask inside its box is drawn. Needs Pillow: ``pip install Pillow``.
 
         Args:

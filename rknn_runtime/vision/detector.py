@@ -192,7 +192,7 @@ class Detector(ImageModel):
         return found
 
     def _look(self, found: Detections, image: Any) -> None:
-        """Judge the objects of a first frame, and warn once of what cannot be."""
+        """Judge the objects of a first frame, and warn once of implausible ones."""
         judge = self._judge
         if judge is None:  # another thread ended it
             return

@@ -171,7 +171,7 @@ class ModelFacts:
     message: str = ""
     failures: tuple[Failure, ...] = ()
     file_bytes: int = 0
-    #: What the toolkit is known to have made wrong in it.
+    #: The known faults of the toolkit in it.
     faults: tuple[str, ...] = ()
 
 

@@ -238,7 +238,7 @@ class Decoder:
         self._native = ffi.new("rkr_yolo_decoder *")
         self._options = self._native.options
         self._options.suppress = True
-        #: What is wrong with the outputs, such as a scale that is too coarse.
+        #: Faults of the outputs, such as a scale that is too coarse.
         self.symptoms: tuple[Symptom, ...] = ()
         #: Names of the classes, for the detections.
         self.labels: Labels | None = None
