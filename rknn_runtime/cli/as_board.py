@@ -1,7 +1,8 @@
 """Run a program on a PC as if it were on a board.
 
-It sees the device tree and machine of the board, the simulated runtime as librknnrt.so, and in
-Python the vendor's package names. Nothing is installed. Its output is unchanged.
+It sees the device tree and machine of the board, the simulated runtime as
+librknnrt.so, and in Python the vendor's package names. Nothing is installed.
+Its output is unchanged.
 
 Examples:
   rknn-runtime as-board rk3588 -- python their_program.py model.rknn

@@ -1,9 +1,9 @@
 """Install the package name rknnlite, so that programs for RKNNLite run unchanged.
 
-The distribution is called rknn-toolkit-lite2, like the vendor's, and satisfies what programs
-require of it. It never replaces the vendor's own package. With --toolkit, the same for
-rknn-toolkit2: `from rknn.api import RKNN` then works on every Python, as it runs the vendor's
-toolkit in an environment of its own.
+The distribution is called rknn-toolkit-lite2, like the vendor's, and satisfies
+what programs require of it. It never replaces the vendor's own package.
+--toolkit does the same for rknn-toolkit2: `from rknn.api import RKNN` works
+on every Python, and runs the vendor's toolkit in a separate environment.
 
 Examples:
   rknn-runtime rknnlite                  # install it for this Python
