@@ -36,6 +36,7 @@ class Results(Iterator[Any]):
         ahead: int,
         drop_oldest: bool,
         on_drop: Callable[[], None],
+        batch: int = 1,
         on_close: Callable[[], None] | None = None,
         copy: bool = False,
         returns_errors: bool = False,
@@ -48,6 +49,8 @@ class Results(Iterator[Any]):
             ahead: How many frames may be read and not yet returned.
             drop_oldest: Drop older frames instead of letting the source wait.
             on_drop: Called for each dropped frame.
+            batch: When as many frames as `ahead` are read, sleep until so many more may be: waking
+                the reader costs as much as reading a frame.
             on_close: Called when no more frames are wanted, to end a wait in the source.
             copy: The source writes new frames into the same arrays.
             returns_errors: Return the exception of a frame as its result instead of raising it.
@@ -55,7 +58,7 @@ class Results(Iterator[Any]):
         self._generation = fork_generation()
         self._returns_errors = returns_errors
         self._at_end: Callable[[], None] | None = None
-        self._window = _Window(ahead, drop_oldest, on_drop, on_close)
+        self._window = _Window(ahead, max(1, batch), drop_oldest, on_drop, on_close)
         self._reader = _Reader(iter(frames), submit, self._window, copy)
         # The thread refers to the window only, which does not keep this object alive.
         weakref.finalize(self, self._window.close).atexit = False
@@ -131,11 +134,13 @@ class _Window:
     def __init__(
         self,
         size: int,
+        batch: int,
         drop_oldest: bool,
         on_drop: Callable[[], None],
         on_close: Callable[[], None] | None,
     ) -> None:
         self._size, self._drop_oldest = size, drop_oldest
+        self._few = size - batch
         self._on_drop, self._on_close = on_drop, on_close
         self.lock = threading.RLock()
         #: The reader waits here.
@@ -170,7 +175,7 @@ class _Window:
             while self._drop_oldest and self._drop_one():
                 self.dropped += 1
                 self._on_drop()
-            self._tell()
+            self._tell()  # the first entry may be another one
 
         def done(_: Future[Any]) -> None:
             with self.lock:
@@ -239,9 +244,11 @@ class _Window:
             job.cancel()
 
     def _tell(self) -> None:
-        """Wake the reader and the iterator; the lock is held."""
-        self._has_room.notify_all()
-        if self._news.locked():
+        """Wake the reader and the iterator if there is something to do; the lock is held."""
+        if self._is_over or len(self._entries) <= self._few:
+            self._has_room.notify_all()
+        is_ready = self._entries[0].is_done if self._entries else self._is_over
+        if is_ready and self._news.locked():
             self._news.release()
 
 
