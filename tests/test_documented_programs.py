@@ -152,7 +152,7 @@ def test_classes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_two_models_in_a_chain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A pool's results go to another."""
+    """What a pool finds goes to another, in one call."""
     (block,) = sections("throughput.md").values()
     names: dict[str, Any] = {
         "images": [np.zeros((64, 64, 3), np.uint8) for _ in range(2)],

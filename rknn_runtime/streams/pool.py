@@ -21,6 +21,7 @@ from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.locks import fork_generation
 from rknn_runtime.npu.model import Model
 from rknn_runtime.streams import placement
+from rknn_runtime.streams.cascade import Cascade
 from rknn_runtime.streams.ordered import Results
 from rknn_runtime.streams.source import Frame, FrameSource
 from rknn_runtime.streams.stats import PoolStats
@@ -29,6 +30,8 @@ from rknn_runtime.vision.detector import Detector
 
 if TYPE_CHECKING:
     import asyncio
+
+    from rknn_runtime.vision.detections import Detections
 
 #: With one context per core, the core is idle while Python scales the next image and decodes the
 #: last one; with two it always has work.
@@ -211,6 +214,8 @@ class Pool(Closing):
         copy: bool = False,
         ahead: int | None = None,
         errors: str = "raise",
+        then: Pool | None = None,
+        crop: Callable[[Any, Any], Sequence[Any]] | None = None,
         **options: Any,
     ) -> Results:
         """Run on every frame of a source, in order.
@@ -227,10 +232,15 @@ class Pool(Closing):
                 twice the number of contexts.
             errors: ``"raise"``: raise the exception of a frame instead of returning its result.
                 ``"return"``: return it as the result, and continue.
-            **options: For each call, such as ``color="BGR"``.
+            then: A pool of a second model, which runs on what the first one found in each frame
+                (a cascade).
+            crop: ``crop(frame, result)`` returns the arrays for `then`; None: one per object, as
+                `Detections.crop`.
+            **options: For each call, such as ``color="BGR"``; of the first model only.
 
         Returns:
-            An iterator over ``(frame, result)``.
+            An iterator over ``(frame, result)``; with `then` the result is
+            ``(result, [second result, ...])``.
 
         Raises:
             ClosedError: The pool is closed.
@@ -242,10 +252,16 @@ class Pool(Closing):
             raise ValueError(f'drop: expected None or "oldest", got {drop!r}')
         if errors not in ("raise", "return"):
             raise ValueError(f'errors: expected "raise" or "return", got {errors!r}')
+        if then is not None and not isinstance(then, Pool):
+            raise TypeError(f"then: expected a Pool, got {type(then).__name__}")
         most = 2 * len(self._models) if ahead is None else as_int(ahead, "ahead", 1, 2**31 - 1)
+        cut = _crops if crop is None else crop
 
         def submit(frame: Any) -> Future[Any]:
-            return self.submit(frame, **options)
+            job = self.submit(frame, **options)
+            if then is None:
+                return job
+            return Cascade(job, lambda result: cut(frame, result), then.submit)
 
         return Results(
             frames,
@@ -388,6 +404,10 @@ class Pool(Closing):
         for model in reversed(self._models):
             if model is not self._lent:
                 model.close()
+
+
+def _crops(frame: Any, found: Detections) -> Sequence[Any]:
+    return found.crop(frame)
 
 
 def _tell_of_one_context(reason: str, is_costly: bool) -> None:

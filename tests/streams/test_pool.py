@@ -665,3 +665,64 @@ def test_threads_share_results(live):
                 assert found == [1] * 6
     finally:
         sys.setswitchinterval(interval)
+
+
+def test_a_cascade_in_order(data, live):
+    """Each frame has the results of its own parts, however many."""
+    frames = [frame(n) for n in range(60)]
+
+    def cut(image, out):
+        n = int(out[0][0, 0])
+        assert int(image[0, 0, 0]) == n
+        return [frame(n + i) for i in range(n % 4)]
+
+    with Pool(data, Model, library="sim") as first, Pool(data, Model, library="sim") as second:
+        seen = []
+        for image, (out, parts) in first.map(frames, then=second, crop=cut):
+            seen.append((image, int(out[0][0, 0]), [int(part[0, 0]) for (part,) in parts]))
+    assert all(image is each for (image, _, _), each in zip(seen, frames))
+    expected = [(n % VALUES, [(n + i) % VALUES for i in range(n % VALUES % 4)]) for n in range(60)]
+    assert [(n, parts) for _, n, parts in seen] == expected
+
+
+def test_the_parts_of_a_frame_do_not_wait_for_the_loop(data, live):
+    """They are submitted when the first model is done, although nobody asks for the frame."""
+    first_gate, second_gate = Gate(), Gate()
+    frames = list("ab")
+    pools = [Pool(data, gate, library="sim", contexts=2) for gate in (first_gate, second_gate)]
+    with pools[0] as first, pools[1] as second:
+        results = first.map(frames, then=second, crop=lambda item, _: [item, item + item])
+        taker = threading.Thread(target=lambda: found.append(next(results)))
+        found: list[object] = []
+        taker.start()
+        first_gate.let(frames[1])
+        second_gate.wait_until_begun(2)  # although "a" is not done
+        assert sorted(second_gate.begun) == ["b", "bb"]
+        first_gate.open(1)
+        second_gate.open(4)
+        taker.join(60)
+        assert [*found, *results] == [("a", ("a", ["a", "aa"])), ("b", ("b", ["b", "bb"]))]
+
+
+def test_a_cascade_that_fails(data, live):
+    """Its exceptions come in the frame's place; a closed second pool is told of."""
+
+    def cut(n, _):
+        if n == 1:
+            raise KeyError("no crop")
+        return [n, "x"] if n == 2 else [n]
+
+    def second(model):
+        return lambda part: part + 0
+
+    with Pool(data, lambda model: abs, library="sim") as first:
+        other = Pool(data, second, library="sim")
+        results = first.map(range(5), then=other, crop=cut, errors="return")
+        seen = [result for _, result in results]
+        assert [seen[n] for n in (0, 3, 4)] == [(n, [n]) for n in (0, 3, 4)]
+        assert [type(seen[n]) for n in (1, 2)] == [KeyError, TypeError]
+        other.close()
+        with pytest.raises(ClosedError):
+            next(first.map([0], then=other, crop=cut))
+        with pytest.raises(TypeError, match="then: expected a Pool"):
+            first.map([0], then=second)
