@@ -1,101 +1,298 @@
-"""Compare `rknn-runtime predict` with the vendor's table of measured frames per second.
+"""Fit `rknn-runtime predict` to published times, and judge it by networks outside of the fit.
 
 ::
 
-    python tools/judge_prediction.py FOLDER
+    python tools/judge_prediction.py              # each family of networks left out of the fit
+    python tools/judge_prediction.py --constants  # print the constants of prediction.py
+    python tools/judge_prediction.py --add board.json --source "who, which board, which clock"
+    python tools/judge_prediction.py --networks FOLDER  # NAME_SOC.rknn: renew the layers
 
-FOLDER has ONNX files of detectors, with the names of the table and an input of 640 pixels; weights
-do not matter. For each SoC it prints the median error, the count in the range, and the worst.
+The figures are the table of ``docs/speeds.md``; ``--add`` appends a result of ``bench --output`` to
+it. The layers of the vendor's networks are in ``tests/data/prediction``.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import lzma
+import re
 import statistics
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from rknn_runtime.conversion.expected_layers import expected_layers
-from rknn_runtime.modelfile.prediction import predict
+import numpy as np
 
-SOCS = ("rk3566", "rk3562", "rk3588", "rk3576")
-#: Frames per second of int8 models on one core at its highest clock, in the order of SOCS, from the
-#: vendor (README of airockchip/rknn_model_zoo 2.3.2).
-MEASURED = """
-yolov5n        39.7   47.4   82.5  112.7
-yolov5s        19.3   23.6   48.4   57.5
-yolov5m         8.6   10.8   20.9   23.7
-yolov6n        48.8   56.4  106.4  109.1
-yolov6s        15.2   17.3   36.4   35.0
-yolov7-tiny    27.9   36.5   72.7   74.8
-yolov7          4.6    5.9   11.4   13.0
-yolov8n        34.0   40.9   73.5   90.2
-yolov8s        15.1   18.4   38.0   40.8
-yolov8m         6.5    8.2   16.2   16.7
-yolov8n-obb    33.9   41.3   74.0   90.2
-yolov10n       20.7   34.1   61.2   80.2
-yolov10s       10.3   16.9   33.8   39.9
-yolo11n        20.6   34.0   60.0   77.9
-yolo11s        10.2   16.7   33.0   38.2
-yolo11m         4.6    6.5   12.7   14.6
-yolox_s        15.2   18.3   37.1   41.5
-yolox_m         6.6    8.2   16.0   17.6
-yolov8n-pose   22.6   31.0   55.9   66.8
-yolov5n-seg    32.2   38.5   69.3   88.3
-yolov5s-seg    15.0   18.1   36.8   41.6
-yolov5m-seg     6.8    8.4   16.4   18.0
-yolov8n-seg    27.8   33.0   60.8   71.1
-yolov8s-seg    11.7   14.1   28.9   30.8
-yolov8m-seg     5.2    6.4   12.6   12.7
-"""
+from rknn_runtime.enums import TensorType
+from rknn_runtime.modelfile import prediction
+from rknn_runtime.modelfile.layers import Layer, LayerTensor, read_layers
+
+PROJECT = Path(__file__).resolve().parents[1]
+PAGE = PROJECT / "docs" / "speeds.md"
+NETWORKS = PROJECT / "tests" / "data" / "prediction" / "networks.json.xz"
+SOCS = ("rk3562", "rk3566", "rk3576", "rk3588")
+#: The source that is fitted to, and those that others measured and that can be compared with it.
+VENDOR = "zoo"
+OTHERS = ("qengineering", "go-rknnlite", "photonvision", "toolkit-129", "zoo-433")
+#: Columns of a layer. Cycles of products of computed matrices are apart.
+CYCLES, BYTES, WEIGHTS, SLOW, RESULTS, PRODUCTS = range(6)
+#: Network and SoC.
+Key = tuple[str, str]
+Array = np.ndarray[Any, Any]
 
 
-class Judged(NamedTuple):
-    """One network on one SoC."""
+class Figure(NamedTuple):
+    """A published time."""
 
-    name: str
-    #: Predicted time as a multiple of the measured one.
-    ratio: float
-    is_in_range: bool
-
-
-def measured() -> dict[str, dict[str, float]]:
-    """Return frames per second by network and SoC."""
-    rows = (line.split() for line in MEASURED.strip().splitlines())
-    return {name: dict(zip(SOCS, map(float, numbers))) for name, *numbers in rows}
+    network: str
+    soc: str
+    ms: float
+    source: str
 
 
-def judge(folder: Path) -> dict[str, list[Judged]]:
-    """Predict the networks of the table that are in a folder."""
-    judged: dict[str, list[Judged]] = {soc: [] for soc in SOCS}
-    for name, frames in measured().items():
-        path = folder / f"{name}.onnx"
-        if not path.exists():
+def figures() -> list[Figure]:
+    """Read the table of the page."""
+    found = []
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("| ").split("|")]
+        if len(cells) == 8 and re.fullmatch(r"[\d.]+", "".join(cells[3:7])):
+            found += [
+                Figure(cells[0], soc, float(ms), cells[7])
+                for soc, ms in zip(SOCS, cells[3:7])
+                if ms
+            ]
+    return found
+
+
+def networks() -> dict[str, dict[str, list[Layer]]]:
+    """Return the layers of each network, by the SoC that it was converted for."""
+    data = json.loads(lzma.decompress(NETWORKS.read_bytes()))
+    return {
+        name: {soc: [_layer(*row) for row in rows] for soc, rows in files.items()}
+        for name, files in data.items()
+    }
+
+
+def save_networks(folder: Path) -> None:
+    """Keep the layers of converted files of networks that the page names."""
+    kept: dict[str, dict[str, Any]] = {}
+    published = {figure.network for figure in figures()}
+    for path in sorted(folder.glob("*.rknn")):
+        name, _, soc = path.stem.rpartition("_")
+        if name not in published:
             continue
-        layers = expected_layers(path)
-        for soc, fps in frames.items():
-            found, ms = predict(layers, soc), 1000 / fps
-            is_in_range = found.fastest_ms <= ms <= found.slowest_ms
-            judged[soc].append(Judged(name, found.ms / ms, is_in_range))
-    return judged
+        rows = [
+            (x.operator, x.device, _tensors(x.inputs), _tensors(x.outputs), x.weight_bytes,
+             x.macs, x.kernel)
+            for x in read_layers(path) if x.device
+        ]  # fmt: skip
+        kept.setdefault(name, {})[soc] = rows
+    text = json.dumps(kept, separators=(",", ":")).encode()
+    NETWORKS.write_bytes(lzma.compress(text, preset=9 | lzma.PRESET_EXTREME))
+
+
+def _tensors(tensors: Sequence[LayerTensor]) -> list[Any]:
+    return [
+        (x.shape, x.dtype.name if x.dtype is not None else None, x.stored_bytes) for x in tensors
+    ]
+
+
+def _layer(
+    operator: str, device: str, read: Any, written: Any, weights: int, macs: int, kernel: Any
+) -> Layer:
+    def tensors(rows: Any) -> tuple[LayerTensor, ...]:
+        return tuple(
+            LayerTensor("", tuple(shape), TensorType[dtype] if dtype else None, stored)
+            for shape, dtype, stored in rows
+        )
+
+    return Layer(
+        operator, "", device, None, tensors(read), tensors(written), weights, macs, tuple(kernel)
+    )
+
+
+def layers_for(files: dict[str, list[Layer]], soc: str) -> list[Layer]:
+    """Return the layers of the file for a SoC, or of that for RK3588."""
+    return files.get(soc) or files["rk3588"]
+
+
+def family(network: str) -> str:
+    """Return the name without version, size and task: these networks are alike."""
+    return re.match(r"(yolov?\d+|[a-z]+)", network).group()  # type: ignore[union-attr]
+
+
+def _features(layers: Sequence[Layer], soc: str) -> Array:
+    speed = prediction.SPEEDS[soc]
+    rows = []
+    for layer in layers:
+        cycles = prediction.cycles(layer, speed)
+        is_product = bool(layer.macs) and not layer.kernel
+        moved = layer.input_bytes + layer.output_bytes
+        slow = prediction.is_slow(layer)
+        rows.append(
+            (0 if is_product else cycles, moved, layer.weight_bytes, slow,
+             prediction.table_results(layer), cycles / prediction.SLOW_PRODUCT * is_product)
+        )  # fmt: skip
+    return np.array(rows, float)
+
+
+#: Logarithms: efficiency, bandwidth, start and table of each SoC; then what all share.
+START = np.log([0.9, 6.0, 8.0, 0.15] * len(SOCS) + [0.25, 3.0, 80.0])
+
+
+def _ms(x: Array, layers: Array, soc: str) -> float:
+    at = 4 * SOCS.index(soc)
+    efficiency, bandwidth, start, table = np.exp(x[at : at + 4])
+    weights, slow, product = np.exp(x[-3:])
+    clock = prediction.SPEEDS[soc].clock_mhz
+    compute = (layers[:, CYCLES] + layers[:, PRODUCTS] * product) / (clock * efficiency)
+    moved = layers[:, BYTES] + layers[:, WEIGHTS] * weights
+    moved = moved * np.where(layers[:, SLOW], slow, 1)
+    us = np.hypot(compute, moved / (bandwidth * 1000)) + layers[:, RESULTS] * table / clock + start
+    return float(us.sum() / 1000)
+
+
+def fit(times: dict[Key, float], layers: dict[Key, Array]) -> Array:
+    """Return the constants of least error; families count alike, outliers little."""
+    count = Counter(family(name) for name, _ in times)
+
+    def errors(x: Array) -> Array:
+        found = [
+            np.log(_ms(x, layers[key], key[1]) / ms) / count[family(key[0])] ** 0.5
+            for key, ms in times.items()
+        ]
+        return np.array(found)
+
+    return _least_squares(errors, START)
+
+
+def _least_squares(errors: Callable[[Array], Array], x: Array) -> Array:
+    begin, damping, held = x, 1e-2, 0.03
+
+    def cost(x: Array) -> tuple[float, Array]:
+        each = errors(x) / 0.1
+        return float(np.sqrt(1 + each**2).sum() + ((x - begin) * held / 0.1) @ (x - begin)), each
+
+    best, each = cost(x)
+    for _ in range(40):
+        steps = np.eye(len(x)) * 1e-4
+        slopes = np.array([(errors(x + step) / 0.1 - each) / 1e-4 for step in steps]).T
+        weight = 1 / np.sqrt(1 + each**2)
+        left = slopes.T @ (slopes * weight[:, None]) + np.eye(len(x)) * 2 * held / 0.1
+        right = slopes.T @ (weight * each) + (x - begin) * 2 * held / 0.1
+        moved = x - np.linalg.solve(left + damping * np.diag(np.diag(left)), right)
+        found, after = cost(moved)
+        if found < best:
+            is_done = best - found < 1e-6
+            x, best, each, damping = moved, found, after, damping / 3
+            if is_done:
+                break
+        else:
+            damping *= 4
+    return x
+
+
+class Judgement(NamedTuple):
+    """Predictions of networks whose family was left out of the fit."""
+
+    #: Predicted divided by published time.
+    ratios: dict[Key, float]
+    constants: Array
+    #: Other people's times divided by the prediction, by SoC.
+    elsewhere: dict[str, list[float]]
+
+
+def judge() -> Judgement:
+    """Leave out each family in turn."""
+    known = networks()
+    published = [f for f in figures() if f.network in known]
+    layers = {
+        (f.network, f.soc): _features(layers_for(known[f.network], f.soc), f.soc) for f in published
+    }
+    times = {(f.network, f.soc): f.ms for f in published if f.source == VENDOR}
+    ratios: dict[Key, float] = {}
+    fits = {}
+    for left_out in sorted({family(name) for name, _ in times}):
+        others = {key: ms for key, ms in times.items() if family(key[0]) != left_out}
+        fits[left_out] = fit(others, layers)
+        ratios.update(
+            {
+                key: _ms(fits[left_out], layers[key], key[1]) / ms
+                for key, ms in times.items()
+                if family(key[0]) == left_out
+            }
+        )
+    elsewhere: dict[str, list[float]] = {soc: [] for soc in SOCS}
+    for figure in published:
+        if figure.source in OTHERS and family(figure.network) in fits:
+            ms = _ms(fits[family(figure.network)], layers[figure[:2]], figure.soc)
+            elsewhere[figure.soc].append(figure.ms / ms)
+    return Judgement(ratios, fit(times, layers), elsewhere)
+
+
+def within(ratios: Sequence[float], spread: float) -> int:
+    return sum(1 / (1 + spread) <= ratio <= 1 + spread for ratio in ratios)
+
+
+def add(result: Path, source: str) -> None:
+    """Append the result of a bench on a board to the page."""
+    data = json.loads(result.read_text(encoding="utf-8"))
+    for each in data if isinstance(data, list) else [data]:
+        about = each["about"]
+        if about["simulated"] or about["soc"] not in SOCS:
+            raise SystemExit(f"{result}: expected a board of {', '.join(SOCS)}")
+        ms = min(timing["summary_ms"]["run"]["p50"] for timing in each["timings"])
+        shape = "x".join(str(size) for size in about["inputs"][0])
+        cells = [f"{ms:.3g}" if soc == about["soc"] else "" for soc in SOCS]
+        row = [Path(about["model"]).stem, shape, "as converted", *cells, source.replace("|", "/")]
+        with PAGE.open("a", encoding="utf-8") as page:
+            page.write("| " + " | ".join(row) + " |\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
-    for soc, rows in judge(folder).items():
-        if not rows:
-            parser.error(
-                f"{folder}: expected files such as {next(iter(measured()))}.onnx, got none"
-            )
-        median = statistics.median(abs(row.ratio - 1) for row in rows)
-        inside = sum(row.is_in_range for row in rows)
-        worst = max(rows, key=lambda row: abs(row.ratio - 1))
+    parser.add_argument("--constants", action="store_true")
+    parser.add_argument("--add", type=Path, metavar="RESULT.json")
+    parser.add_argument("--source", default="")
+    parser.add_argument("--networks", type=Path, metavar="FOLDER")
+    arguments = parser.parse_args()
+    if arguments.networks:
+        save_networks(arguments.networks)
+        return
+    if arguments.add:
+        if not arguments.source:
+            parser.error("--source: expected who measured, on which board, at which clock")
+        add(arguments.add, arguments.source)
+        return
+    found = judge()
+    for soc in SOCS:
+        ratios = [ratio for (_, of), ratio in found.ratios.items() if of == soc]
+        errors = [max(ratio, 1 / ratio) - 1 for ratio in ratios]
+        spread = prediction.SPEEDS[soc].spread
         print(
-            f"{soc}: median error {median:.1%}, {inside} of {len(rows)} in the range, "
-            f"worst {worst.name} {worst.ratio - 1:+.0%}"
+            f"{soc}: {len(ratios)} networks, each outside of the fit: median error "
+            f"{statistics.median(errors):.1%}, 80 % within {np.quantile(errors, 0.8):.1%}, "
+            f"in the shown range {within(ratios, spread)}; worst {max(errors):.0%}"
         )
+        others = found.elsewhere[soc]
+        if others:
+            low, middle, high = np.quantile(others, (0.1, 0.5, 0.9))
+            print(f"  {len(others)} times of others: {low:.2f}, {middle:.2f}, {high:.2f}")
+    if arguments.constants:
+        each = np.exp(found.constants)
+        for at, soc in enumerate(SOCS):
+            print(soc, *(f"{value:.4g}" for value in each[4 * at : 4 * at + 4]))
+        print("shared", *(f"{value:.4g}" for value in each[-3:]))
+    else:
+        for name in sorted({name for name, _ in found.ratios}):
+            cells = (
+                f"{found.ratios[name, soc] - 1:+5.0%}"
+                for soc in SOCS
+                if (name, soc) in found.ratios
+            )
+            print(f"{name:24}", *cells)
 
 
 if __name__ == "__main__":

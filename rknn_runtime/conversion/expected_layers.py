@@ -15,19 +15,24 @@ from rknn_runtime.conversion.plan import plan_of
 from rknn_runtime.enums import TensorType
 from rknn_runtime.modelfile.layers import Layer, LayerTensor
 
-#: Operators that the toolkit fuses with the convolution before them.
-_FUSED = {
-    "BatchNormalization", "Clip", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "PRelu",
-    "Relu", "Sigmoid", "Softplus", "Tanh",
+#: The toolkit fuses these activations with the layer before.
+_ACTIVATIONS = {
+    "Clip", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Relu", "Sigmoid",
+    "Softplus", "Tanh",
 }  # fmt: skip
-#: Operators that it fuses if the other operand is a constant.
-_FUSED_WITH_CONSTANTS = {"Add", "Div", "Mul", "Sub"}
+#: Operators that it fuses if the other operand is a constant and no activation came before.
+_SCALES = {"Add", "BatchNormalization", "Div", "Mul", "Sub"}
+#: It fuses the sum with a computed tensor after these activations.
+_BEFORE_SUMS = {"", "Clip", "LeakyRelu", "PRelu", "Relu"}
 _NOTHING = {"Cast", "Dropout", "Identity"}
 #: Operators that only change the shape: they run on the CPU, and cost a copy at most.
 _ON_CPU = {"Flatten", "Reshape", "Squeeze", "Unsqueeze"}
 _MULTIPLYING = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 #: int8 channels are stored in groups of 16, except in images and in reshaped matrices.
 _GROUP, _MOST_OF_AN_IMAGE = 16, 4
+#: Parts of the gate of a swish, and the parts that one of them must be.
+_GATES = {"Add", "Clip", "Div", "HardSigmoid", "Mul", "Sigmoid"}
+_GATE_ENDS = {"Clip", "HardSigmoid", "Sigmoid"}
 #: Operators between the two products of an attention; all become one layer.
 _IN_ATTENTION = {"Div", "Mul", "Softmax", "Transpose"}
 
@@ -65,42 +70,85 @@ class _Layers:
         #: Tensors that share the memory of others.
         self._same: dict[str, str] = {}
         self._constants: set[str] = {""}
-        #: Tensors at the end of a multiplying layer, and the place of the layer.
-        self._open: dict[str, int] = {}
+        #: Tensors at the end of a layer that can take more operators: its place, its activation.
+        self._open: dict[str, tuple[int, str]] = {}
         self._reshaped: set[str] = set()
+        #: The place of the layer that cuts a tensor into parts.
+        self._splits: dict[str, int] = {}
         self.made: list[Layer] = []
-        gates = self._gates()
+        gated, inner = self._gates()
         for node in graph.nodes:
-            if id(node) not in gates:
-                self._take(node)
+            if node.output[0] in gated:
+                self._take("Swish", node, [gated[node.output[0]]], node.output[0])
+            elif node.output[0] not in inner:
+                variable = [name for name in node.input if not self._is_constant(name)]
+                if not variable or node.op_type == "Shape":
+                    self._constants.update(node.output)
+                else:
+                    self._take(node.op_type, node, variable, node.output[0])
         self.made = self._with_attentions()
 
-    def _take(self, node: Any) -> None:
-        variable = [name for name in node.input if not self._is_constant(name)]
-        if not variable or node.op_type == "Shape":
-            self._constants.update(node.output)
-            return
-        kind, first, out = node.op_type, variable[0], node.output[0]
+    def _take(self, kind: str, node: Any, variable: list[str], out: str) -> None:
+        first = variable[0]
         if kind in _ON_CPU or (kind != "Conv" and first in self._reshaped):
             self._reshaped.update(node.output)
-        is_swish = kind == "Mul" and len(variable) == 2 and self._is_gate(*variable)
-        joins = kind in _FUSED or is_swish
-        joins = joins or (kind in _FUSED_WITH_CONSTANTS and len(variable) == 1)
-        source = self._source(first)
         if kind in _NOTHING:
-            self._same[out] = source
-            if source in self._open:
-                self._open[out] = self._open[source]
-        elif joins and source in self._open and self._uses[source] == 1 + is_swish:
-            place = self._open[out] = self._open.pop(source)
+            self._same[out] = self._source(first)
+            return
+        place = self._place_to_join(kind, variable)
+        if place is not None:
             layer = self.made[place]
-            self.made[place] = layer._replace(
-                operator=layer.operator + kind, outputs=(self._tensor(out),)
+            after = kind if kind in _ACTIVATIONS or kind == "Swish" else "Add" * (len(variable) > 1)
+            others = [name for name in variable if self._source(name) != layer.outputs[0].name]
+            joined = layer._replace(
+                operator=layer.operator + kind,
+                inputs=layer.inputs + tuple(self._tensor(name) for name in others),
+                outputs=(self._tensor(out),),
             )
-        else:
-            if kind in _MULTIPLYING and len(variable) == 1:
-                self._open[out] = len(self.made)
-            self.made.append(self._layer(node, [first] if is_swish else variable))
+            self.made[place] = joined
+            self._open[out] = (place, after)
+            return
+        if kind in ("Slice", "Split"):
+            if self._splits.get(first) is not None:
+                layer = self.made[self._splits[first]]
+                outputs = (*layer.outputs, self._tensor(out))
+                self.made[self._splits[first]] = layer._replace(outputs=outputs)
+                return
+            self._splits[first] = len(self.made)
+            kind = "Split"
+        layer = self._layer(kind, node, variable)
+        if len(variable) == 1 and (layer.kernel or kind == "BatchNormalization"):
+            if kind != "ConvTranspose":
+                self._open[out] = (len(self.made), "")
+        elif kind == "Add":
+            self._open[out] = (len(self.made), "Add")
+        self.made.append(layer)
+
+    def _place_to_join(self, kind: str, variable: list[str]) -> int | None:
+        """Return the place of the layer that takes this operator, if one does."""
+        ends = []
+        for name in variable:
+            source = self._source(name)
+            uses = self._uses[source] if kind != "Swish" else 1
+            if source in self._open and uses == 1:
+                ends.append(self._open[source])
+        if len(variable) == 2 and kind == "Add" and variable[0] != variable[1]:
+            shapes = [self._graph.shape(name) for name in variable]
+            places = [
+                place
+                for place, after in ends
+                if after in _BEFORE_SUMS and self.made[place].operator.startswith("Conv")
+            ]
+            return max(places, default=None) if shapes[0] == shapes[1] else None
+        if len(variable) > 1 or not ends:
+            return None
+        place, after = ends[0]
+        is_scale = kind in _SCALES and not after
+        is_end = (kind in _ACTIVATIONS or kind == "Swish") and after in ("", "Add")
+        # A separate sum takes only a Relu.
+        if self.made[place].operator == "Add" and kind not in ("Relu", "Clip"):
+            return None
+        return place if is_scale or is_end else None
 
     def _is_constant(self, name: str) -> bool:
         return name in self._constants or self._graph.constant(name) is not None
@@ -108,27 +156,49 @@ class _Layers:
     def _source(self, name: str) -> str:
         return self._same.get(name, name)
 
-    def _is_gate(self, one: str, other: str) -> bool:
-        """Tell whether a product is a swish: one factor is the sigmoid of the other."""
-        for gate, value in ((one, other), (other, one)):
-            node = self._graph.producer(gate)
-            if node is not None and node.op_type in ("Sigmoid", "HardSigmoid"):
-                return bool(node.input[0] == value)
-        return False
-
-    def _gates(self) -> set[int]:
-        """Return the sigmoids that are parts of swishes."""
-        found: set[int] = set()
+    def _gates(self) -> tuple[dict[str, str], set[str]]:
+        """Find ``x * sigmoid(x)`` and ``x * clip(x + 3) / 6``: their inputs and their parts."""
+        gated: dict[str, str] = {}
+        inner: set[str] = set()
         for node in self._graph.nodes:
-            if node.op_type == "Mul" and len(node.input) == 2 and self._is_gate(*node.input):
-                gates = [self._graph.producer(name) for name in node.input]
-                found.update(
-                    id(gate)
-                    for gate in gates
-                    if gate is not None and gate.op_type.endswith("igmoid")
-                    and self._uses[gate.output[0]] == 1
-                )  # fmt: skip
-        return found
+            if node.op_type != "Mul" or len(node.input) != 2:
+                continue
+            for gate, value in (tuple(node.input), tuple(node.input)[::-1]):
+                parts = self._gate(gate, value)
+                if not parts:
+                    continue
+                inner.update(part.output[0] for part in parts)
+                end = node.output[0]
+                if parts[0].op_type == "Clip" and (last := self._division_by_six(end)) is not None:
+                    inner.add(end)
+                    end = last.output[0]
+                gated[end] = value
+                break
+        return gated, inner
+
+    def _gate(self, end: str, begin: str) -> list[Any]:
+        """Return the operators from `begin` to `end` if they are the gate of a swish."""
+        parts: list[Any] = []
+        while end != begin:
+            part = self._graph.producer(end)
+            if part is None or part.op_type not in _GATES or self._uses[end] > 1:
+                return []
+            parts.append(part)
+            variable = [name for name in part.input if not self._is_constant(name)]
+            if len(variable) != 1:
+                return []
+            end = variable[0]
+        return parts if any(part.op_type in _GATE_ENDS for part in parts) else []
+
+    def _division_by_six(self, name: str) -> Any:
+        readers = [node for node in self._graph.nodes if name in node.input]
+        if len(readers) != 1 or readers[0].op_type not in ("Div", "Mul"):
+            return None
+        factor = 6 if readers[0].op_type == "Div" else 1 / 6
+        for value in map(self._graph.constant, readers[0].input):
+            if value is not None and value.size == 1 and abs(value.item() / factor - 1) < 0.01:
+                return readers[0]
+        return None
 
     def _with_attentions(self) -> list[Layer]:
         """Join two products of computed matrices and the softmax between them to one layer."""
@@ -146,7 +216,7 @@ class _Layers:
                     parts += [*chain, layer]
                     inputs.remove(tensor)
                     inputs += layer.inputs
-            if any(part.operator == "Softmax" for part in parts):
+            if len(parts) > 1 and any(part.operator == "Softmax" for part in parts):
                 gone.update(part.outputs[0].name for part in parts[1:])
                 joined[last.outputs[0].name] = last._replace(
                     operator="Attention", inputs=tuple(inputs), macs=sum(p.macs for p in parts)
@@ -157,21 +227,33 @@ class _Layers:
             if layer.outputs[0].name not in gone
         ]
 
-    def _layer(self, node: Any, variable: list[str]) -> Layer:
+    def _layer(self, kind: str, node: Any, variable: list[str]) -> Layer:
         inputs = tuple(self._tensor(name) for name in variable)
         outputs = tuple(self._tensor(name) for name in node.output if name)
         constants = [self._graph.constant(name) for name in node.input if name not in variable]
         weights = [values for values in constants if values is not None]
-        macs = _macs(node.op_type, inputs, outputs, weights) if node.op_type in _MULTIPLYING else 0
+        kernel: tuple[int, ...] = ()
+        macs = 0
+        if kind == "GlobalAveragePool":
+            kind, kernel, macs = "Conv", inputs[0].shape[2:], math.prod(inputs[0].shape)
+        elif kind == "ReduceSum" and outputs[0].shape[1:2] == (1,):
+            kind, kernel, macs = "Conv", (1, 1), math.prod(inputs[0].shape)
+        elif kind in _MULTIPLYING:
+            macs = _macs(kind, inputs, outputs, weights)
+            if kind == "Gemm":
+                kind = "Conv"
+            if kind.startswith("Conv"):
+                kernel = weights[0].shape[2:] if weights and weights[0].ndim > 2 else (1, 1)
         return Layer(
-            operator=node.op_type,
+            operator=kind,
             name=node.name or node.output[0],
-            device="CPU" if node.op_type in _ON_CPU else "NPU",
+            device="CPU" if kind in _ON_CPU else "NPU",
             tasks=None,
             inputs=inputs,
             outputs=outputs,
             weight_bytes=sum(values.size for values in weights),
             macs=macs,
+            kernel=kernel,
         )
 
     def _tensor(self, name: str) -> LayerTensor:

@@ -52,6 +52,8 @@ class Layer(NamedTuple):
     weight_bytes: int
     #: Multiplications of a convolution, matrix product or attention; 0 for all others.
     macs: int
+    #: Height and width of the kernel of a convolution; empty for all others.
+    kernel: tuple[int, ...] = ()
 
     @property
     def input_bytes(self) -> int:
@@ -108,6 +110,7 @@ class _Graph:
             read = self._named(node.inputs, node.n_inputs)
             written = self._named(node.outputs, node.n_outputs)
             constants = [tensor for tensor in read if tensor.constant]
+            shapes = [tensor.seen.shape for tensor in constants]
             read = [tensor for tensor in read if tensor.number in self._filled]
             self._filled.update(tensor.number for tensor in written)
             operator = text_of(node.op)
@@ -121,7 +124,8 @@ class _Graph:
                 inputs=inputs,
                 outputs=outputs,
                 weight_bytes=sum(tensor.reserved for tensor in constants),
-                macs=_macs(operator, inputs, [t.seen.shape for t in constants], outputs),
+                macs=_macs(operator, inputs, shapes, outputs),
+                kernel=_kernel(shapes)[2:] if operator.startswith("Conv") else (),
             )
 
     def _named(self, vector: Any, count: int) -> list[_Tensor]:
@@ -166,8 +170,8 @@ def _macs(
         # Each weight is used once per pixel: of the input where pixels are spread, else of the
         # output. A depthwise kernel has the shape (1, channels, height, width).
         pixels = first if operator.startswith("ConvTranspose") else last
-        kernels = [shape for shape in constants if len(shape) > 2]
-        return _product(pixels[:1] + pixels[2:]) * _product(kernels[0]) if kernels else 0
+        kernel = _kernel(constants)
+        return _product(pixels[:1] + pixels[2:]) * _product(kernel) if kernel else 0
     if len(inputs) < 2:
         return 0
     second = inputs[1].shape
@@ -180,6 +184,10 @@ def _macs(
         sizes = _product(first) * _product(second) * _product(last)
         return math.isqrt(max(0, sizes // max(1, _product(batch))))
     return 0
+
+
+def _kernel(constants: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    return next((shape for shape in constants if len(shape) > 2), ())
 
 
 def _product(shape: Sequence[int]) -> int:

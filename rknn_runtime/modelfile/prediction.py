@@ -1,14 +1,15 @@
 """How long a model will run on a board, predicted from its layers: never a measurement.
 
-Each layer takes the longer of two times, its multiplications at the NPU's rate and the bytes that
-it reads and writes at the memory's, and one constant for being started. Weights are not counted:
-every fit said that they cost nothing. The three constants of a SoC were fitted to 13 detectors of
-the vendor's public table of frames per second (README of airockchip/rknn_model_zoo 2.3.2; one core,
-highest clocks) and judged on 12 others and a classifier: see ``docs/inspecting-models.md``.
+A layer takes its cycles of multiplying and the time of its bytes, joined as the sides of a right
+triangle, one cycle or less for each result of a function from a table (as in SiLU), and a constant
+for being started. Cycles count blocks of channels as the NPU multiplies them. The constants were
+fitted by ``tools/judge_prediction.py`` to the vendor's table of 36 networks, and judged with each
+family of networks left out of the fit: see ``docs/speeds.md``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,35 +21,63 @@ from rknn_runtime.modelfile.layers import Layer
 __all__ = ["NO_MEASUREMENTS", "PREDICTED_SOCS", "LayerTime", "Prediction", "predict"]
 
 
-class _Speed(NamedTuple):
-    #: A second, int8, of one core.
-    macs: float
-    bytes_moved: float
+class Blocks(NamedTuple):
+    """Channels that a core multiplies in one cycle."""
+
+    outputs: int
+    inputs: int
+    #: Of a depthwise convolution.
+    depthwise: int
+
+
+class Speed(NamedTuple):
+    """What was fitted to one SoC, and how far off it is."""
+
+    #: Highest clock of the NPU in the vendor's kernels, which the figures are for.
+    clock_mhz: int
+    int8: Blocks
+    #: Also of int16.
+    float16: Blocks
+    #: A core multiplies in this part of the cycles.
+    efficiency: float
+    #: Bytes a nanosecond.
+    bandwidth: float
     #: Of every layer.
     start_us: float
-    #: The larger median error of two: of the 13 that were not fitted, and of all where a family of
-    #: networks was left out of the fit; and what 8 of 10 stay within, of these and of all.
+    #: Cycles of a result that is read from a table.
+    table_cycles: float
+    #: The median error of networks whose family was not fitted, and the range of 8 of 10.
     error: float
     spread: float
+    #: Times of other people as multiples of the vendor's: 1 of 10 is below, half, 9 of 10.
+    elsewhere: tuple[float, float, float]
 
 
-_RK3566 = _Speed(430e9, 1.85e9, 5, 0.14, 0.25)
-_SPEEDS = {
-    "rk3562": _Speed(463e9, 2.63e9, 5, 0.08, 0.14),
+_BIG = Blocks(32, 32, 64), Blocks(16, 32, 32)
+_RK3566 = Speed(
+    900, Blocks(16, 32, 32), Blocks(8, 16, 16), 0.8478, 2.835, 16.0, 0.188, 0.15, 0.22,
+    (1.0, 1.44, 1.82),
+)  # fmt: skip
+SPEEDS = {
+    "rk3562": Speed(
+        1000, Blocks(16, 32, 32), Blocks(8, 32, 16), 0.8479, 6.255, 6.04, 0.3083, 0.06, 0.12,
+        (1.03, 1.3, 1.8),  # of the three other SoCs, as nobody else's times are public
+    ),
     "rk3566": _RK3566,
     "rk3568": _RK3566,
-    "rk3576": _Speed(895e9, 6.71e9, 10, 0.06, 0.11),
-    "rk3588": _Speed(963e9, 5.01e9, 5, 0.09, 0.18),
-}
+    "rk3576": Speed(950, *_BIG, 1.058, 9.595, 6.42, 0.0661, 0.09, 0.15, (1.18, 1.31, 1.64)),
+    "rk3588": Speed(1000, *_BIG, 0.9542, 9.469, 9.42, 0.1387, 0.06, 0.16, (1.1, 1.26, 1.65)),
+}  # fmt: skip
+#: A layer waits for this part of its weights. Softmax and norms move their bytes, and products of
+#: two computed matrices multiply, slower than other layers by these factors.
+WEIGHT_PART, SLOW_COPY, SLOW_PRODUCT = 0.407, 6.88, 84.3
 #: The SoCs whose speed is public for enough networks.
-PREDICTED_SOCS = tuple(_SPEEDS)
+PREDICTED_SOCS = tuple(SPEEDS)
 #: Why there are no others.
-NO_MEASUREMENTS = "no measurements of enough networks are public; `bench` measures on a board"
-#: Multiplications a second, as a part of those of int8 (technical reference manuals).
-_RATES: dict[TensorType | None, float] = {TensorType.INT8: 1.0, TensorType.UINT8: 1.0}
-_WIDE_RATE = 0.5
-#: The range of networks without int8: their times were not fitted, and half or double is likely.
-_WIDE_SPREAD = 1.0
+NO_MEASUREMENTS = "too few measurements of networks are public; `bench` measures on a board"
+
+_TABLES = ("Gelu", "Mish", "Sigmoid", "Softplus", "Swish", "Tanh")
+_NARROW = (TensorType.INT8, TensorType.UINT8)
 
 
 class LayerTime(NamedTuple):
@@ -62,17 +91,23 @@ class LayerTime(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """The time of one run on one core of the NPU at its highest clock, without pre- and decoding.
+    """The time of one run on one core of the NPU, without pre- and decoding.
 
     Predicted, never measured.
     """
 
     soc: str
+    clock_mhz: int
+    #: As the vendor measures: an idle board, all clocks at their highest.
     ms: float
-    #: The range in which eight of ten networks lay.
+    #: The range in which eight of ten networks outside of the fit lay.
     fastest_ms: float
     slowest_ms: float
-    #: Median error of the networks that the constants were judged on: 0.06 is 6 %.
+    #: As other people measured on theirs: the median, and the range of eight of ten figures.
+    elsewhere_ms: float
+    elsewhere_fastest_ms: float
+    elsewhere_slowest_ms: float
+    #: Median error of networks outside of the fit: 0.06 is 6 %.
     median_error: float
     layers: tuple[LayerTime, ...]
 
@@ -82,46 +117,87 @@ class Prediction(NamedTuple):
         return 1000 / self.ms
 
 
-def predict(layers: Sequence[Layer], soc: str, *, batch: int = 1) -> Prediction:
+def predict(
+    layers: Sequence[Layer], soc: str, *, batch: int = 1, clock_mhz: int | None = None
+) -> Prediction:
     """Predict how long a model runs.
 
     Args:
-        layers: Of a model for this or another SoC, as `read_layers` gives them. Layers of float16
-            and int16 multiply at half the rate of int8; the range is wider with them.
+        layers: Of a model for this or another SoC, as `read_layers` gives them.
         soc: One of `PREDICTED_SOCS`.
         batch: Images a run, as ``rknn_batch_size`` built them in (``ModelInfo.batch``).
+        clock_mhz: Clock of the NPU; None: the highest. No times at other clocks are public: the
+            range then goes from a memory that keeps its speed to one that slows down as well.
 
     Raises:
         UnavailableError: There are no constants for this SoC, or nothing multiplies.
-        ValueError: ``batch`` is below 1.
+        ValueError: ``batch`` or ``clock_mhz`` is below 1.
     """
     batch = as_int(batch, "batch", 1, 2**31 - 1)
-    speed = _SPEEDS.get(soc)
+    speed = SPEEDS.get(soc)
     if speed is None:
         known = ", ".join(PREDICTED_SOCS)
         raise UnavailableError(f"soc: expected one of {known}, got {soc!r}: {NO_MEASUREMENTS}")
-    macs = sum(layer.macs for layer in layers)
-    if not macs:
+    clock = speed.clock_mhz if clock_mhz is None else as_int(clock_mhz, "clock_mhz", 1, 10_000)
+    if not any(layer.macs for layer in layers):
         raise UnavailableError("no layer of this model multiplies: no such times are public")
-    wide = sum(layer.macs for layer in layers if _rate(layer) == _WIDE_RATE) / macs
-    times = tuple(_time(layer, speed) for layer in layers)
-    ms = sum(time.us for time in times) * batch / 1000
-    spread = 1 + speed.spread + (_WIDE_SPREAD - speed.spread) * wide
-    error = speed.error + (_WIDE_SPREAD / 2 - speed.error) * wide
-    return Prediction(soc, ms, ms / spread, ms * spread, error, times)
+    slow = speed.clock_mhz / clock
+    bounds = [
+        [_time(layer, speed._replace(clock_mhz=clock, bandwidth=bandwidth)) for layer in layers]
+        for bandwidth in (speed.bandwidth, speed.bandwidth / slow)
+    ]
+    times = tuple(
+        a._replace(us=math.sqrt(a.us * b.us) if slow != 1 else a.us) for a, b in zip(*bounds)
+    )
+    low, high = sorted(batch * sum(time.us for time in part) / 1000 for part in bounds)
+    ms = batch * sum(time.us for time in times) / 1000
+    fastest, slowest = low / (1 + speed.spread), high * (1 + speed.spread)
+    below, median, above = speed.elsewhere
+    return Prediction(
+        soc, clock, ms, fastest, slowest,
+        ms * median, low * below, high * above, speed.error, times,
+    )  # fmt: skip
 
 
-def _rate(layer: Layer) -> float:
-    return _RATES.get(layer.inputs[0].dtype, _WIDE_RATE) if layer.inputs else 1.0
-
-
-def _time(layer: Layer, speed: _Speed) -> LayerTime:
+def _time(layer: Layer, speed: Speed) -> LayerTime:
     if not layer.device:
         return LayerTime(layer, 0.0, "")
-    compute = layer.macs / (speed.macs * _rate(layer)) * 1e6
-    moved = layer.input_bytes + layer.output_bytes
-    bandwidth = moved / speed.bytes_moved * 1e6
-    if layer.device == "CPU":
-        return LayerTime(layer, bandwidth + speed.start_us, "CPU")
+    compute = cycles(layer, speed) / (speed.clock_mhz * speed.efficiency)
+    moved = layer.input_bytes + layer.output_bytes + WEIGHT_PART * layer.weight_bytes
+    if is_slow(layer):
+        moved *= SLOW_COPY
+    bandwidth = moved / (speed.bandwidth * 1000)
+    table = table_results(layer) * speed.table_cycles / speed.clock_mhz
+    us = math.hypot(compute, bandwidth) + table + speed.start_us
     bound = "compute" if compute > bandwidth else "bandwidth"
-    return LayerTime(layer, max(compute, bandwidth) + speed.start_us, bound)
+    return LayerTime(layer, us, "CPU" if layer.device == "CPU" else bound)
+
+
+def is_slow(layer: Layer) -> bool:
+    """Tell whether a layer needs several passes over what it reads."""
+    return any(name in layer.operator for name in ("oftmax", "exNorm", "LayerNorm"))
+
+
+def table_results(layer: Layer) -> int:
+    """Count the results of a function that the NPU reads from a table."""
+    if not any(name in layer.operator for name in _TABLES):
+        return 0
+    return sum(math.prod(tensor.shape) for tensor in layer.outputs)
+
+
+def cycles(layer: Layer, speed: Speed) -> float:
+    """Count the cycles of a core that only multiplies."""
+    if not layer.macs:
+        return 0.0
+    blocks = speed.int8 if layer.inputs[0].dtype in _NARROW else speed.float16
+    if not layer.kernel:
+        return SLOW_PRODUCT * layer.macs / (blocks.outputs * blocks.inputs)
+    taps = math.prod(layer.kernel)
+    read, written = layer.inputs[0].shape, layer.outputs[0].shape
+    if layer.operator.startswith("ConvTranspose"):
+        read, written = written, read
+    terms = layer.macs // max(1, math.prod(written) * taps)
+    places = math.prod(written[:1] + written[2:]) * taps
+    if terms > 1:
+        return places * -(-terms // blocks.inputs) * -(-written[1] // blocks.outputs)
+    return places * -(-written[1] // (blocks.depthwise if read[1] > 1 else blocks.outputs))

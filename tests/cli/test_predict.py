@@ -22,8 +22,14 @@ def test_a_page_has_a_row_per_soc_and_says_that_nothing_was_measured(
     page = capsys.readouterr().out
     rows = {line.split()[0]: line for line in page.splitlines() if line.startswith("rk")}
     assert list(rows) == ["rk3562", "rk3566", "rk3568", "rk3576", "rk3588"]
-    assert f"{predict(read_layers(SHAPES), 'rk3588').fps:.3g}" in rows["rk3588"].split()
-    assert "bandwidth" in rows["rk3588"] and rows["rk3588"].endswith("9%")
+    found = predict(read_layers(SHAPES), "rk3588")
+    cells = rows["rk3588"].split()
+    assert cells[1] == "1000" and {f"{found.ms:.3g}", f"{found.elsewhere_ms:.3g}"} <= set(cells)
+    assert "bandwidth" in rows["rk3588"] and rows["rk3588"].endswith("6%")
+    assert "A mainline kernel starts at 200 MHz" in page
+    assert main(["predict", SHAPES, "--for", "rk3588", "--clock", "200"]) == 0
+    slow = capsys.readouterr().out
+    assert "No times at other clocks are public" in slow and " 200 " in slow
     assert "A prediction, not a measurement" in page
     assert "Reshape /Reshape_2" in page and "memory" in page
 
@@ -43,11 +49,11 @@ def test_of_what_nobody_measured_nothing_is_predicted(capsys: pytest.CaptureFixt
     model = SHAPES.replace("rk3588", "rv1106")
     assert main(["predict", model]) == 0
     page = capsys.readouterr().out
-    assert "\nThe model is made for rv1106, which is not predicted: no measurements" in page
+    assert "\nThe model is made for rv1106, which is not predicted: too few measurements" in page
     assert "rv1106 " not in page.partition("soc ")[2].partition("\n\n")[0]
     assert main(["predict", model, "--for", "rv1106"]) == 1
     refused = capsys.readouterr()
-    assert refused.out == "" and "no measurements" in refused.err and "`bench`" in refused.err
+    assert refused.out == "" and "too few measurements" in refused.err and "`bench`" in refused.err
 
 
 def test_an_onnx_file_is_predicted_as_what_becomes_of_it(
