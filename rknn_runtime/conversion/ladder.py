@@ -28,6 +28,7 @@ from rknn_runtime.conversion.simulation import (
     by_noise,
     choose_ranges,
     gains,
+    machine_noise,
     moments,
 )
 from rknn_runtime.conversion.surgery import Net, corrected, equalized, simplified, split
@@ -36,12 +37,13 @@ from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.modelfile.layers import read_layers
 from rknn_runtime.modelfile.prediction import predict
 from rknn_runtime.modelfile.soc import Soc
+from rknn_runtime.npu.model import Model
 
 #: What a tensor has to cost, as a part of the whole loss, to be split or kept in float16.
 _WORTH = 0.03
 _MOST_SPLIT = 5
-#: Numbers of float16 blocks to try.
-_BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+#: The part of the loss that the first float16 blocks are to take away, and how many more come next.
+_HALF, _MORE = 0.5, 1.5
 #: The part of the time that is left that a search may take.
 _SEARCH = 0.35
 #: Images to choose by.
@@ -289,7 +291,8 @@ class Climber:
             if state != State(state.onnx):
                 plain = State(state.onnx)
                 own = json.loads(self.built(plain).with_suffix(".table").read_text("utf-8"))
-                stored = list(self.layout(state.onnx).ranges)
+                known = set(self.layout(state.onnx).ranges)
+                stored = sorted(known.intersection(Net(state.onnx).tensors()))
                 ranges = {**own, **self.ranges(state)}
             table = self._build(self.network(state), ranges, state.wide, stored, partial)
             path.with_suffix(".table").write_text(json.dumps(table), "utf-8")
@@ -343,6 +346,14 @@ class Climber:
         """Return the ranges of all inner tensors."""
         return {**self.layout(state.onnx).ranges, **state.ranges}
 
+    def machine_noise(self, state: State) -> dict[str, float]:
+        """Return by how much layers err more than by the rounding of their results."""
+        with Model(self.built(state), library="sim") as model:
+            model.run(self._chooser.frames[0])
+            tensors = model.tensors()
+        layout = replace(self.layout(state.onnx), ranges=self.ranges(state))
+        return machine_noise(self.network(state), layout, self._feeds[0], tensors)
+
     def gains(self, state: State) -> list[tuple[float, tuple[str, ...]]]:
         """Return what each group of tensors costs, as a part of the loss, largest first."""
         groups = by_noise(self.layout(state.onnx), self.seen(state.onnx))
@@ -392,14 +403,23 @@ def _float16(work: Climber, state: State) -> Iterator[State]:
     """The fewest tensors in float16, each with its producer and its readers."""
     if work.soc.mini:  # it has none
         return
-    costly = [group for gain, group in work.gains(state) if gain > 0]
-    nodes = work.layout(state.onnx).nodes
-    for blocks in _BLOCKS:
-        wide = dict.fromkeys(name for group in costly[:blocks] for name in _whole(nodes, group))
-        text = f"{blocks} blocks in float16, {len(wide)} layers"
+    noise = work.machine_noise(state)
+    costs = [
+        (max(gain, 0.0) * max(noise.get(name, 1.0) for name in group), group)
+        for gain, group in work.gains(state)
+    ]
+    costly = sorted((each for each in costs if each[0] > 0), key=lambda each: -each[0])
+    nodes, whole = work.layout(state.onnx).nodes, sum(cost for cost, _ in costly)
+    blocks = 1
+    while sum(cost for cost, _ in costly[:blocks]) < _HALF * whole:
+        blocks += 1
+    while costly:
+        wide = dict.fromkeys(n for _, group in costly[:blocks] for n in _whole(nodes, group))
+        text = f"{blocks} tensors in float16, with the layers that write and read them"
         yield replace(state, wide=tuple(wide), text=text)
         if blocks >= len(costly):
             return
+        blocks = max(blocks + 1, int(_MORE * blocks))
 
 
 def _whole(nodes: Sequence[Any], group: Sequence[str]) -> list[str]:

@@ -298,3 +298,44 @@ def gains(
             break
         found.append((1 - simulation.run(ranges, group) / whole, group))
     return sorted(found, reverse=True)
+
+
+def machine_noise(
+    onnx: bytes, layout: Int8Layout, feed: Mapping[str, Array], tensors: Mapping[str, Array]
+) -> dict[str, float]:
+    """Return by how much each layer of a file errs more than by the rounding of its result.
+
+    Some layers round inside, such as averages of large maps, which the simulation does not show.
+
+    Args:
+        onnx: The network in float.
+        layout: The inner tensors of the file.
+        feed: Its inputs.
+        tensors: What the emulator computed for them.
+    """
+    package = import_onnx()
+    model = package.load_model_from_string(onnx)
+    made = {name for node in model.graph.node for name in node.output}
+    names = [name for name in layout.ranges if name in made and name in tensors]
+    known = set(names)
+    for node in model.graph.node:
+        for i, name in enumerate(node.output):
+            if name in known:
+                node.output[i] = f"{name}@"
+    del model.graph.output[:], model.graph.value_info[:]
+    ends = [f"{name}@" for name in names]
+    model.graph.output.extend(package.helper.make_empty_tensor_value_info(end) for end in ends)
+    floats = package.TensorProto.FLOAT
+    model.graph.input.extend(
+        package.helper.make_tensor_value_info(name, floats, tensors[name].shape) for name in names
+    )
+    given = {name: tensors[name] for name in names}
+    found = Graph(model.SerializeToString()).run({**feed, **given}, ends)
+    noise = {}
+    for name, values in zip(names, found):
+        if values.shape == tensors[name].shape:
+            low, high = layout.ranges[name]
+            rounding = ((high - low) / 255) ** 2 / 12
+            error = float(np.mean(np.square(values - tensors[name], dtype=np.float64)))
+            noise[name] = max(1.0, error / rounding)
+    return noise
