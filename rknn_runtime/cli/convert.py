@@ -73,9 +73,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     network.add_argument("--head", default="auto", help="the head, as for Detector")
     add_shapes(network)
     network.add_argument("--labels", metavar="FILE", help='class names: a file, or "coco"')
-    network.add_argument("--color", choices=("RGB", "BGR"), default="RGB", help="of the input")
-    network.add_argument("--mean", type=numbers, default=[0, 0, 0], metavar="A,B,C")
-    network.add_argument("--std", type=numbers, default=[255, 255, 255], metavar="A,B,C")
+    network.add_argument("--color", choices=("RGB", "BGR"), help="of the input")
+    network.add_argument(
+        "--mean", type=numbers, metavar="A,B,C", help="default: of its family, or 0,0,0"
+    )
+    network.add_argument(
+        "--std", type=numbers, metavar="A,B,C", help="default: of its family, or 255,255,255"
+    )
     toolkit = parser.add_argument_group("the toolkit")
     for name, (_, words) in _TOOLKIT_FLAGS.items():
         toolkit.add_argument(_flag(name), type=_value, metavar="VALUE", help=words)

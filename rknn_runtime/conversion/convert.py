@@ -48,9 +48,9 @@ def convert(
     keep_graph: bool = False,
     head: str = "auto",
     labels: Labels | str | os.PathLike[str] | None = None,
-    color: str = "RGB",
-    mean: Sequence[float] = (0, 0, 0),
-    std: Sequence[float] = (255, 255, 255),
+    color: str | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
     config: Mapping[str, Any] | None = None,
     load: Mapping[str, Any] | None = None,
     build: Mapping[str, Any] | None = None,
@@ -87,9 +87,12 @@ def convert(
         keep_graph: Do not cut the graph.
         head: The head, as for `Detector`; ``"auto"`` finds it.
         labels: Names of the classes, or a file of them. None: those of the ``.onnx`` file.
-        color: The colour order of the input, ``"RGB"`` or ``"BGR"``.
-        mean: The mean of each channel, in 0..255, which the NPU subtracts.
-        std: The divisor of each channel.
+        color: The colour order of the input, ``"RGB"`` or ``"BGR"``. None: that of the network's
+            family, such as BGR for YOLOX, else RGB.
+        mean: The mean of each channel, in 0..255, which the NPU subtracts. None: the family's, if
+            `std` is not given either, else 0.
+        std: The divisor of each channel. None: the family's, if `mean` is not given either, else
+            255.
         config: Further parameters of the toolkit's ``config``.
         load: Further parameters of its ``load_onnx`` (or ``load_...``).
         build: Further parameters of its ``build``.
@@ -115,7 +118,7 @@ def convert(
     chip = soc_named(soc, "soc")
     source = Path(os.fspath(model))
     call = _loader(source)
-    if color not in ("RGB", "BGR"):
+    if color not in ("RGB", "BGR", None):
         raise ValueError(f'color: expected "RGB" or "BGR", got {color!r}')
     if toolkit not in VERSIONS:
         raise ValueError(f"toolkit: expected {' or '.join(VERSIONS)}, got {toolkit!r}")
@@ -127,15 +130,20 @@ def convert(
             ("config", "config", config), ("load", call, load), ("build", "build", build)
         )
     )  # fmt: skip
-    config.setdefault("mean_values", _numbers(mean, "mean"))
-    config.setdefault("std_values", _numbers(std, "std"))
     if call == "load_pytorch" and not with_torch:
         raise ValueError(
             "with_torch: expected True for TorchScript, got False: the toolkit loads it with "
             "PyTorch, which takes 5.5 GB; an .onnx file does not need it"
         )
     plan = plan_of(source, load, keep_graph, head, labels, color)
-    notes = list(plan.notes)
+    notes, family = list(plan.notes), plan.family
+    is_given = mean is not None or std is not None or {"mean_values", "std_values"} & set(config)
+    if family is not None and not is_given:
+        mean, std = family.mean, family.std
+        notes.append(str(family if color is None else family._replace(color=color)))
+    config.setdefault("mean_values", _numbers((0, 0, 0) if mean is None else mean, "mean"))
+    config.setdefault("std_values", _numbers((255, 255, 255) if std is None else std, "std"))
+    color = plan.color if color is None else color
     notes += check_possible(chip, calibrate is not None, config, plan.operators)
     images = _images(calibrate, "calibrate", limit)
     shown = _images(evaluate, "evaluate", limit) or images

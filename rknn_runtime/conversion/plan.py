@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rknn_runtime.conversion.conventions import Convention, convention_of
 from rknn_runtime.conversion.cut import coefficients_apart, find_tail
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import CutHead, head_at_end, head_of
@@ -40,6 +41,8 @@ class Plan:
     #: Arguments for the toolkit's ``load_...``.
     load: dict[str, Any]
     notes: tuple[str, ...]
+    #: What its family expects of pixels; None if it is not known.
+    family: Convention | None = None
 
 
 def plan_of(
@@ -48,12 +51,12 @@ def plan_of(
     keep_graph: bool,
     head: str,
     labels: Labels | str | os.PathLike[str] | None,
-    color: str,
+    color: str | None,
 ) -> Plan:
-    """Read a network and plan its conversion."""
+    """Read a network and plan its conversion; no colour means that of its family, or RGB."""
     named = _labels(labels)
     if model.suffix.lower() != ".onnx":
-        return _handed_through(load, named, color)
+        return _handed_through(load, named, color or "RGB")
     graph = OnnxGraph.read(model, load.get("inputs"), load.get("input_size_list"))
     _check_shapes(graph)
     facts = exported_facts(graph.metadata)
@@ -76,11 +79,15 @@ def plan_of(
     onnx = graph.cut(outputs)
     inputs = graph.inputs_of(outputs)
     size, channels = _image(inputs)
+    family = convention_of(graph, found, size, channels)
+    color = color or ("RGB" if family is None else family.color)
     gray = "GRAY" if channels == 1 else color
     left = graph.operators(outputs)
     rest = _load_of(load, set(graph.inputs) - set(inputs))
     notes += _padded_averages(graph)
-    return Plan(onnx, cut, found, named, task, size, channels, gray, left, rest, tuple(notes))
+    return Plan(
+        onnx, cut, found, named, task, size, channels, gray, left, rest, tuple(notes), family
+    )
 
 
 def _cut(

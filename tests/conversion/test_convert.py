@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from nets import CLASSES, SIZE, Net, anchor_free, anchored
+from nets import CLASSES, SIZE, Net, anchor_free, anchored, yolox
 from paths import PROJECT
 
 from rknn_runtime import RknnError, convert, letterbox
@@ -63,6 +63,40 @@ def test_a_detector_is_cut_and_described(toolkit_process, network):
     pixels = np.load(toolkit_process.first_image)
     expected, _ = letterbox(sorted(SCENES.iterdir())[0], (SIZE, SIZE))
     assert np.array_equal(pixels[0].transpose(1, 2, 0), expected)
+
+
+@pytest.mark.parametrize(
+    ("family", "color", "mean", "std"),
+    [
+        ("YOLOX", "BGR", [0, 0, 0], [1, 1, 1]),
+        ("Ultralytics", "RGB", [0, 0, 0], [255, 255, 255]),
+        ("a text detector of PaddleOCR", "BGR", [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]),
+    ],
+)
+def test_families_have_their_own_colours_and_means(toolkit, tmp_path, family, color, mean, std):
+    """Said in a note; what the user gives counts more."""
+    metadata = {}
+    if family == "YOLOX":
+        net = yolox()
+    elif family == "Ultralytics":
+        net, metadata = anchor_free(), {"author": "Ultralytics"}
+    else:
+        net = Net()
+        net.output("map", net.op("Sigmoid", net.conv("images", 3, 1)))
+        for node in net.nodes:
+            node.name = f"p2o.{node.op_type}.0"
+    path = tmp_path / "x.onnx"
+    path.write_bytes(net.model(**metadata))
+    made = convert(path, "rk3588")
+    assert any(note.startswith(f"{family} by its graph: {color}, mean") for note in made.notes)
+    config = toolkit.calls["config"]
+    assert (config["mean_values"], config["std_values"]) == ([mean], [std])
+    assert json.loads(config["custom_string"])["input"]["color"] == color
+    made = convert(path, "rk3588", color="RGB", mean=[1, 2, 3])
+    assert not any("by its graph" in note for note in made.notes)
+    config = toolkit.calls["config"]
+    assert (config["mean_values"], config["std_values"]) == ([[1, 2, 3]], [[255, 255, 255]])
+    assert json.loads(config["custom_string"])["input"]["color"] == "RGB"
 
 
 def test_float16_says_that_scores_are_logits(toolkit, network):
@@ -130,6 +164,22 @@ def test_parameters_reach_the_toolkit_by_their_names(toolkit, network, capsys):
         assert main([*words, "--config", f"custom_string={text}"]) == 0
         assert toolkit.calls["config"]["custom_string"] == text
     assert "cut at 4 tensors, head yolov8-split" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": 1.5}, "target: expected a number above 0 and up to 1"),
+        ({"calibrate": None}, "a folder of images to calibrate with"),
+        ({"without": ["magic"]}, "without: expected names of ranges, bias, channels, float16"),
+        ({"config": {"quantized_algorithm": "mmse"}}, "quantized_algorithm: expected none with"),
+        ({"build": {"rknn_batch_size": 2}}, "rknn_batch_size: expected none with a target"),
+    ],
+)
+def test_what_a_target_does_not_go_with_is_refused_before(network, options, message):
+    """No toolkit is started."""
+    with pytest.raises(ValueError, match=message):
+        convert(network, "rk3588", **{"target": 0.9, "calibrate": SCENES, **options})
 
 
 def test_a_report_compares_with_the_network_in_float(toolkit, tmp_path, capsys):

@@ -1,0 +1,65 @@
+"""What families of networks expect of their pixels, unless the user says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rknn_runtime.conversion.graph import OnnxGraph
+from rknn_runtime.conversion.head import CutHead
+
+
+class Convention(NamedTuple):
+    """The pixels of a family."""
+
+    family: str
+    color: str
+    #: For each channel, in 0..255 and in the order of `color`.
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __str__(self) -> str:
+        mean, std = (",".join(f"{value:g}" for value in each) for each in (self.mean, self.std))
+        return (
+            f"{self.family} by its graph: {self.color}, mean {mean}, std {std}; if it was trained "
+            "with others, give --color, --mean and --std"
+        )
+
+
+_IMAGENET = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+_HALF = (127.5,) * 3, (127.5,) * 3
+YOLOX = Convention("YOLOX", "BGR", (0.0,) * 3, (1.0,) * 3)
+ULTRALYTICS = Convention("Ultralytics", "RGB", (0.0,) * 3, (255.0,) * 3)
+# PaddleOCR reads images as BGR, and normalizes them in this order.
+TEXT_DETECTOR = Convention("a text detector of PaddleOCR", "BGR", *_IMAGENET)
+TEXT_LINE = Convention("a text line network of PaddleOCR", "BGR", *_HALF)
+PADDLE = Convention("a detector of PaddleDetection", "RGB", *_IMAGENET)
+
+
+def convention_of(
+    graph: OnnxGraph, head: CutHead | None, size: tuple[int, int] | None, channels: int
+) -> Convention | None:
+    """Find the convention of a network of one image with colours; None if it is not known."""
+    if size is None or channels != 3:
+        return None
+    if head is not None and head.name.startswith("yolox"):
+        return YOLOX
+    if "ultralytics" in graph.metadata.get("author", "").lower():
+        return ULTRALYTICS
+    # PP-YOLOE, whose head is known, comes with different means.
+    return _of_paddle(graph, size) if head is None and _is_paddle(graph) else None
+
+
+def _is_paddle(graph: OnnxGraph) -> bool:
+    """Whether paddle2onnx wrote a graph: it numbers the nodes of each kind in one of two ways."""
+    kinds = [each for each in graph.nodes if each.op_type == "Conv"]
+    return bool(kinds) and all(each.name.startswith(("p2o.Conv.", "Conv@")) for each in kinds)
+
+
+def _of_paddle(graph: OnnxGraph, size: tuple[int, int]) -> Convention | None:
+    shapes: Sequence[tuple[int, ...]] = [graph.shape(name) or () for name in graph.outputs]
+    if len(shapes) == 1 and shapes[0] == (1, 1, *size):
+        return TEXT_DETECTOR
+    if len(shapes) == 1 and size[0] in (32, 48) and size[1] >= 2 * size[0]:
+        return TEXT_LINE
+    return PADDLE if len(shapes) > 1 else None
