@@ -160,7 +160,7 @@ class FloatJudge:
         apart = 1 - float(np.mean(self._alike_each(self.outputs[index], outputs)))
         if not self._has_head:
             return apart
-        return 1 - _agreement(*self._decoded(index, outputs)) + 0.1 * apart
+        return 1 - _agreement(*self._decoded(index, outputs)) + apart
 
     def _of_detections(self, found: list[list[Array]], cosine: float, worst: float) -> Score | None:
         """Count the objects; None if float has none."""

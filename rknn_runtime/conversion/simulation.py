@@ -28,7 +28,7 @@ _PASSING = (
 #: Parts of a range to try.
 _PARTS = (0.6, 0.8, 0.4, 0.3, 0.2)
 #: What a choice has to be better by, and how much worse ends the search in a tensor.
-_BETTER, _WORSE = 0.995, 1.05
+_BETTER, _WORSE = 0.97, 1.05
 #: So many inner tensors are computed at once.
 _AT_ONCE = 24
 
@@ -336,6 +336,7 @@ def machine_noise(
         if values.shape == tensors[name].shape:
             low, high = layout.ranges[name]
             rounding = ((high - low) / 255) ** 2 / 12
+            values = np.clip(values, low, high)  # what is clipped, the simulation shows
             error = float(np.mean(np.square(values - tensors[name], dtype=np.float64)))
             noise[name] = max(1.0, error / rounding)
     return noise

