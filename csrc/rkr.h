@@ -21,6 +21,7 @@
 #include "decl/matrices.h"
 #include "decl/quantize.h"
 #include "decl/image.h"
+#include "decl/decimal.h"
 #include "decl/draw.h"
 #include "decl/yolo.h"
 #include "decl/frame.h"

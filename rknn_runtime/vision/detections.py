@@ -6,12 +6,14 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Union, overload
 
 import numpy as np
 
 from rknn_runtime._arrays import as_float, as_int
 from rknn_runtime._files import printable
+from rknn_runtime.vision.decimals import doubles, texts
 from rknn_runtime.vision.images import as_pixels
 from rknn_runtime.vision.labels import COCO_IDS, Labels, names_of
 
@@ -54,11 +56,11 @@ class Detection:
     confidence: float
     class_id: int
     #: ``(height, width) bool`` or None.
-    mask: NDArray[np.bool_] | None
+    mask: NDArray[np.bool_] | None = None
     #: ``(k, 3) float32``: x and y in pixels, confidence; or None.
-    keypoints: NDArray[np.float32] | None
+    keypoints: NDArray[np.float32] | None = None
     #: ``(4, 2) float32``, pixels: the corners of an oriented box; or None.
-    xyxyxyxy: NDArray[np.float32] | None
+    xyxyxyxy: NDArray[np.float32] | None = None
     #: The name of the class; None: not known.
     name: str | None = None
 
@@ -86,7 +88,7 @@ class Detection:
 
     def __repr__(self) -> str:
         """Show class, confidence and box, and the size of everything else."""
-        box = ", ".join(map(str, _shortest(self.xyxy)))
+        box = ", ".join(map(str, doubles(self.xyxy).tolist()))
         more = "".join(f", {each}" for each in _extras(self))
         what = f"class {self.class_id}" if self.name is None else self.name
         return f"<Detection of {what}, {self.confidence:.1%}, xyxy [{box}]{more}>"
@@ -115,12 +117,12 @@ class Detection:
             (record["label"],) = names_of(labels, [self.class_id])
         elif self.name is not None:
             record["label"] = self.name
-        record["confidence"] = _shortest(np.float32(self.confidence))
-        record["xyxy"] = _shortest(self.xyxy)
+        *xyxy, confidence = doubles((*self.xyxy.tolist(), self.confidence)).tolist()
+        record["confidence"], record["xyxy"] = confidence, xyxy
         if self.keypoints is not None:
-            record["keypoints"] = _shortest(self.keypoints)
+            record["keypoints"] = doubles(self.keypoints).tolist()
         if self.xyxyxyxy is not None:
-            record["xyxyxyxy"] = _shortest(self.xyxyxyxy)
+            record["xyxyxyxy"] = doubles(self.xyxyxyxy).tolist()
         if self.mask is not None:
             record["mask"] = {"size": list(self.mask.shape), "counts": _run_lengths(self.mask)}
         return record
@@ -268,7 +270,22 @@ class Detections:
         return "\n".join(lines)
 
     def __iter__(self) -> Iterator[Detection]:
-        return (self[i] for i in range(len(self)))
+        n, arrays = len(self), (self.mask, self.keypoints, self.xyxyxyxy)
+        more = [repeat(None, n) if array is None else array for array in arrays]
+        has_more = any(array is not None for array in arrays)
+        numbers = self.confidence.tolist(), self.class_id.tolist()
+        new, kind = _new, Detection
+        for xyxy, confidence, class_id, mask, keypoints, xyxyxyxy, name in zip(
+            self.xyxy, *numbers, *more, self._known()
+        ):
+            one = new(kind)  # checked already
+            fields = one.__dict__
+            fields["xyxy"], fields["confidence"], fields["class_id"] = xyxy, confidence, class_id
+            if name is not None:
+                fields["name"] = name
+            if has_more:
+                fields["mask"], fields["keypoints"], fields["xyxyxyxy"] = mask, keypoints, xyxyxyxy
+            yield one
 
     @overload
     def __getitem__(self, index: int) -> Detection: ...
@@ -286,15 +303,11 @@ class Detections:
             index = int(index)
             if not -len(self) <= index < len(self):
                 raise IndexError(f"index: expected one of {_objects(len(self))}, got {index}")
-            one = _new(Detection)  # checked already
-            for name, _, _ in _FIELDS:
-                value = self.__dict__[name]
-                one.__dict__[name] = None if value is None else value[index]
-            one.__dict__["confidence"] = float(one.confidence)
-            one.__dict__["class_id"] = int(one.class_id)
-            (one.__dict__["name"],) = self._known(slice(index, index + 1 or None))
+            (one,) = self._take(slice(index, index + 1 or None))
             return one
-        rows = index if isinstance(index, slice) else _selection(index, len(self))
+        return self._take(index if isinstance(index, slice) else _selection(index, len(self)))
+
+    def _take(self, rows: Any) -> Detections:
         values = [self.__dict__[name] for name, _, _ in _FIELDS]
         chosen: list[Any] = [None if value is None else value[rows] for value in values]
         return Detections(*[*chosen, self.labels])
@@ -367,7 +380,41 @@ class Detections:
 
     def to_dict(self, labels: Labels | None = None) -> dict[str, list[dict[str, Any]]]:
         """Return ``{"detections": [...]}`` with one `Detection.to_dict` per object."""
-        return {"detections": [detection.to_dict(labels) for detection in self]}
+        return {"detections": self._records(self._titles(labels))}
+
+    def _titles(self, labels: Labels | None) -> list[str] | list[str | None]:
+        """Return the label of each object for `to_dict`, None for one that has none."""
+        if labels is not None:
+            return names_of(labels, self.class_id.tolist())
+        return self._known()
+
+    def _records(self, names: Sequence[str | None]) -> list[dict[str, Any]]:
+        """Return one `Detection.to_dict` per object."""
+        columns = zip(
+            self.class_id.tolist(), doubles(self.confidence).tolist(), doubles(self.xyxy).tolist()
+        )
+        if None not in names:
+            records: list[dict[str, Any]] = [
+                {"class_id": class_id, "label": name, "confidence": confidence, "xyxy": xyxy}
+                for (class_id, confidence, xyxy), name in zip(columns, names)
+            ]
+        else:
+            records = [
+                {"class_id": class_id, "confidence": confidence, "xyxy": xyxy}
+                if name is None
+                else {"class_id": class_id, "label": name, "confidence": confidence, "xyxy": xyxy}
+                for (class_id, confidence, xyxy), name in zip(columns, names)
+            ]
+        for field in ("keypoints", "xyxyxyxy"):
+            values = getattr(self, field)
+            if values is not None:
+                for record, value in zip(records, doubles(values).tolist()):
+                    record[field] = value
+        if self.mask is not None:
+            size = list(self.mask.shape[1:])
+            for record, mask in zip(records, self.mask):
+                record["mask"] = {"size": size, "counts": _run_lengths(mask)}
+        return records
 
     def to_json(self, labels: Labels | None = None, *, indent: int | None = None) -> str:
         """Return `to_dict` as a JSON text; numbers read back to the same float32.
@@ -377,10 +424,46 @@ class Detections:
             ValueError: A number is not finite, or `indent` is not 0 to 99.
         """
         import json
+        from json.encoder import encode_basestring
 
-        if indent is not None:
-            indent = as_int(indent, "indent", 0, 99)
-        return json.dumps(self.to_dict(labels), indent=indent, allow_nan=False, ensure_ascii=False)
+        if indent is not None or self.mask is not None:
+            indent = None if indent is None else as_int(indent, "indent", 0, 99)
+            return json.dumps(
+                self.to_dict(labels), indent=indent, allow_nan=False, ensure_ascii=False
+            )
+        self._check_finite()
+        names = self._titles(labels)
+        shown = {
+            name: "" if name is None else f', "label": {encode_basestring(name)}'
+            for name in set(names)
+        }
+        ends = ["}"] * len(self)
+        for field in ("xyxyxyxy", "keypoints"):
+            values = getattr(self, field)
+            if values is not None:
+                rows = texts(values, b", ", b"], [")
+                ends = [
+                    f', "{field}": [{f"[{row}]" if row else ""}]{end}'
+                    for row, end in zip(rows, ends)
+                ]
+        columns = (
+            self.class_id.tolist(),
+            names,
+            texts(self.confidence[:, None]),
+            texts(self.xyxy, b", "),
+            ends,
+        )
+        objects = [
+            f'{{"class_id": {number}{shown[name]}, "confidence": {confidence}, "xyxy": [{box}]{end}'
+            for number, name, confidence, box, end in zip(*columns)
+        ]
+        return f'{{"detections": [{", ".join(objects)}]}}'
+
+    def _check_finite(self) -> None:
+        for name in ("xyxy", "confidence", "keypoints", "xyxyxyxy"):
+            values = getattr(self, name)
+            if values is not None and not np.isfinite(values).all():
+                raise ValueError(f"{name}: expected finite numbers, got others among them")
 
     def to_yolo(self, image_size: tuple[int, int], *, confidence: bool = True) -> str:
         """Return the text of a YOLO label file: one line per object.
@@ -407,33 +490,37 @@ class Detections:
                 f"image_size: expected that of the masks, {self.mask.shape[1:]}, "
                 f"got {(height, width)}"
             )
-        scale = np.array([width, height], np.float64)
-        lines = []
-        for i in range(len(self)):
-            numbers = self._yolo_numbers(i, scale)
-            if not np.isfinite(numbers).all():
-                raise ValueError(f"object {i}: expected finite coordinates, got {numbers}")
-            if len(numbers):
-                end = [_number(self.confidence[i])] if confidence else []
-                lines.append(" ".join([str(self.class_id[i]), *map(_number, numbers), *end]))
-        return "".join(line + "\n" for line in lines)
+        numbers = self._yolo_numbers(width, height)
+        ends = [""] * len(self)
+        if confidence:
+            ends = [f" {text}" for text in texts(self.confidence[:, None])]
+        lines = zip(self.class_id.tolist(), numbers, ends)
+        return "".join([f"{class_id} {row}{end}\n" for class_id, row, end in lines if row])
 
-    def _yolo_numbers(self, i: int, scale: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.xyxyxyxy is not None:
-            corners: NDArray[np.float64] = self.xyxyxyxy[i] / scale
-            return corners.ravel()
-        if self.mask is not None:
+    def _yolo_numbers(self, width: int, height: int) -> list[str]:
+        """Return the numbers of each object between class and confidence; "": it has none."""
+        scale = np.array([width, height], np.float64)
+        if self.xyxyxyxy is None and self.mask is not None:
             # Programs that write no masks do not load it.
             from rknn_runtime.vision.outlines import outline
 
-            return (outline(self.mask[i]) / scale).ravel()
-        first, last = self.xyxy[i].astype(np.float64).reshape(2, 2)
-        parts = [(first + last) / 2 / scale, (last - first) / scale]
-        if self.keypoints is not None:
-            points = self.keypoints[i].astype(np.float64)
-            points[:, :2] /= scale
-            parts.append(points.ravel())
-        return np.concatenate(parts)
+            outlines = [(outline(mask) / scale).reshape(1, -1) for mask in self.mask]
+            return [texts(points)[0] for points in outlines]
+        if self.xyxyxyxy is not None:
+            numbers = (self.xyxyxyxy / scale).reshape(len(self), 8)
+        else:
+            first, last = self.xyxy[:, :2].astype(np.float64), self.xyxy[:, 2:].astype(np.float64)
+            parts = [(first + last) / 2 / scale, (last - first) / scale]
+            if self.keypoints is not None:
+                points = self.keypoints.astype(np.float64)
+                points[..., :2] /= scale
+                parts.append(points.reshape(len(self), -1))
+            numbers = np.concatenate(parts, 1)
+        finite = np.isfinite(numbers).all(axis=1)
+        if not finite.all():
+            i = int(np.argmin(finite))
+            raise ValueError(f"object {i}: expected finite coordinates, got {numbers[i]}")
+        return texts(numbers)
 
     def to_coco(
         self, image_id: int | str, categories: Categories | None = None
@@ -457,29 +544,28 @@ class Detections:
         """
         if not isinstance(image_id, (int, str)) or isinstance(image_id, bool):
             raise TypeError(f"image_id: expected an int or a str, got {type(image_id).__name__}")
-        for name in ("xyxy", "confidence", "keypoints", "xyxyxyxy"):
-            values = getattr(self, name)
-            if values is not None and not np.isfinite(values).all():
-                raise ValueError(f"{name}: expected finite numbers, got others among them")
-        rows = []
+        self._check_finite()
+        ids = self.class_id.tolist()
+        numbers = {class_id: _category(categories, class_id) for class_id in set(ids)}
+        boxes = self.xyxy.astype(np.float64)
+        boxes[:, 2:] -= boxes[:, :2]
+        rows: list[dict[str, Any]] = [
+            {"image_id": image_id, "category_id": numbers[class_id], "bbox": box, "score": score}
+            for class_id, box, score in zip(ids, boxes.tolist(), doubles(self.confidence).tolist())
+        ]
         names = self._labels(None)
-        for i in range(len(self)):
-            left, top, right, bottom = self.xyxy[i].astype(np.float64).tolist()
-            row: dict[str, Any] = {
-                "image_id": image_id,
-                "category_id": _category(categories, int(self.class_id[i])),
-                "bbox": [left, top, right - left, bottom - top],
-                "score": float(_number(self.confidence[i])),
-            }
-            if names is not None:
-                row["category_name"] = names[i]
-            if self.mask is not None:
-                row["segmentation"] = _compressed(self.mask[i])
-            elif self.xyxyxyxy is not None:
-                row["segmentation"] = [self.xyxyxyxy[i].ravel().tolist()]
-            if self.keypoints is not None:
-                row["keypoints"] = self.keypoints[i].ravel().tolist()
-            rows.append(row)
+        if names is not None:
+            for row, name in zip(rows, names):
+                row["category_name"] = name
+        if self.mask is not None:
+            for row, mask in zip(rows, self.mask):
+                row["segmentation"] = _compressed(mask)
+        elif self.xyxyxyxy is not None:
+            for row, corners in zip(rows, self.xyxyxyxy.reshape(len(self), 8).tolist()):
+                row["segmentation"] = [corners]
+        if self.keypoints is not None:
+            for row, points in zip(rows, self.keypoints.reshape(len(self), -1).tolist()):
+                row["keypoints"] = points
         return rows
 
     def to_csv(self, labels: Labels | None = None, *, header: bool = True) -> str:
@@ -497,34 +583,32 @@ class Detections:
         Raises:
             IndexError: `labels` has no name for a class.
         """
-        import csv
-        import io
-
-        columns: list[tuple[list[str], Any]] = [(["class_id"], self.class_id[:, None].tolist())]
+        columns: list[tuple[list[str], list[str]]] = [
+            (["class_id"], list(map(str, self.class_id.tolist())))
+        ]
         names = self._labels(labels)
         if names is not None:
-            columns.append((["label"], [[name] for name in names]))
-        columns.append((["confidence"], _shown(self.confidence[:, None])))
-        columns.append((["left", "top", "right", "bottom"], _shown(self.xyxy)))
+            quoted = {name: _quoted(name) for name in set(names)}
+            columns.append((["label"], [quoted[name] for name in names]))
+        columns.append((["confidence"], texts(self.confidence[:, None])))
+        columns.append((["left", "top", "right", "bottom"], texts(self.xyxy, b",")))
         if self.xyxyxyxy is not None:
             titles = [f"{axis}{corner}" for corner in range(1, 5) for axis in "xy"]
-            columns.append((titles, _shown(self.xyxyxyxy.reshape(len(self), -1))))
-        if self.keypoints is not None:
+            columns.append((titles, texts(self.xyxyxyxy, b",", b",")))
+        if self.keypoints is not None and self.keypoints.shape[1]:
             titles = [
                 f"keypoint_{k}_{part}"
                 for k in range(self.keypoints.shape[1])
                 for part in ("x", "y", "confidence")
             ]
-            columns.append((titles, _shown(self.keypoints.reshape(len(self), -1))))
+            columns.append((titles, texts(self.keypoints, b",", b",")))
         if self.mask is not None:
-            columns.append((["mask_pixels"], self.mask.sum(axis=(1, 2))[:, None].tolist()))
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
+            pixels = self.mask.sum(axis=(1, 2)).tolist()
+            columns.append((["mask_pixels"], list(map(str, pixels))))
+        lines = [",".join(cells) for cells in zip(*[rows for _, rows in columns])]
         if header:
-            writer.writerow([title for titles, _ in columns for title in titles])
-        for i in range(len(self)):
-            writer.writerow([cell for _, rows in columns for cell in rows[i]])
-        return text.getvalue()
+            lines.insert(0, ",".join([title for titles, _ in columns for title in titles]))
+        return "".join([f"{line}\n" for line in lines])
 
     def to_supervision(self, labels: Labels | None = None) -> Any:
         """Return ``supervision.Detections`` with copies of the arrays.
@@ -650,18 +734,11 @@ def _selection(index: Any, n: int) -> NDArray[Any]:
     return array
 
 
-def _shortest(values: Any) -> Any:
-    """Return floats with the fewest digits that give the same float32 again."""
-    return np.asarray(values).astype(str).astype(np.float64).tolist()
-
-
-def _number(value: Any) -> str:
-    """Return the fewest digits that give the same float32 again."""
-    return str(np.float32(value))
-
-
-def _shown(values: NDArray[Any]) -> list[list[str]]:
-    return [[_number(value) for value in row] for row in values]
+def _quoted(name: str) -> str:
+    """Return a cell of a CSV file, in quotes if it needs them."""
+    if any(each in name for each in ',"\r\n'):
+        return '"' + name.replace('"', '""') + '"'
+    return name
 
 
 def _category(categories: Categories | None, class_id: int) -> int:

@@ -325,3 +325,25 @@ def test_crops():
     assert not np.shares_memory(first, image)
     assert second.shape == (2, 1, 3)
     assert np.array_equal(NAMED[0].crop(image), first)
+
+
+@pytest.mark.parametrize("labels", [None, ["cat", 'd"o\\g\n', "é"], {1: "dog"}])
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_to_json_is_to_dict_as_json(n, labels):
+    """Character by character, with names, keypoints and corners."""
+    found = some(n)
+    corners = np.zeros((n, 4, 2), np.float32) + np.float32(0.1)
+    points = np.full((n, 2, 3), 1.7, np.float32)
+    for keypoints, xyxyxyxy in (
+        (None, None),
+        (points, None),
+        (None, corners),
+        (points[:, :0], None),
+    ):
+        each = Detections(
+            found.xyxy, found.confidence, found.class_id % 3, None, keypoints, xyxyxyxy, labels
+        )
+        expected = json.dumps(each.to_dict(), allow_nan=False, ensure_ascii=False)
+        assert each.to_json() == expected
+        assert [one.to_dict() for one in each] == each.to_dict()["detections"]
+        assert [each[i] for i in range(n)] == list(each)
