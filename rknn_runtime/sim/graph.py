@@ -70,10 +70,15 @@ class Graph:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        providers = ["CPUExecutionProvider"]
         try:
-            self._session = onnxruntime.InferenceSession(
-                onnx, options, providers=["CPUExecutionProvider"]
-            )
+            try:
+                self._session = onnxruntime.InferenceSession(onnx, options, providers=providers)
+            except Exception:
+                # Its fusions lose tensors that are outputs and inputs of an addition.
+                level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+                options.graph_optimization_level = level
+                self._session = onnxruntime.InferenceSession(onnx, options, providers=providers)
         except Exception as error:  # onnxruntime's own classes have no common name
             raise InvalidModelError(f"onnxruntime cannot load the ONNX file: {error}") from error
         self.inputs = tuple(map(_tensor, self._session.get_inputs()))
