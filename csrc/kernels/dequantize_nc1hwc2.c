@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * NC1HWC2 integers or float16 -> float32 NCHW or NHWC in one pass: a tile that stays in
- * the first-level cache is unpacked, then dequantized from there in long runs, so that
- * the output, four times as large as the input, is written once and in order.
+ * NC1HWC2 integers or float16 -> float32 NCHW or NHWC in one pass: bytes of the usual groups
+ * are dequantized in registers after the transposition to NCHW. Of all others a tile that stays
+ * in the first-level cache is unpacked, then dequantized from there in long runs, so that the
+ * output, four times as large as the input, is written once and in order.
  *
  * Every element goes through the same two kernels as in the separate functions. */
 #include "kernels/interleave.h"
@@ -43,10 +44,17 @@ static void dequantize_channels(const char *src, float *dst, const rkr_tensor *t
 }
 
 static void dequantize_nchw(const char *src, float *dst, const rkr_tensor *t, const source *s) {
+    rkr_dequantize_planes_fn *planes = rkr_choose_dequantize_planes(s->type, t->c2, t->hw);
     for (size_t item = 0; item < t->n; item++) {
         const char *group = src + item * t->c1 * t->plane * t->c2 * s->element_size;
         for (size_t done = 0; done < t->c; done += t->c2) {
             const size_t channels = rkr_min(t->c2, t->c - done);
+            if (planes != NULL) {
+                planes(group, dst + (item * t->c + done) * t->hw, t->hw, t->hw, channels,
+                       s->zero_point, s->scale);
+                group += t->plane * t->c2;
+                continue;
+            }
             for (size_t first = 0; first < channels; first += TILE_CHANNELS) {
                 dequantize_channels(group + first * s->element_size,
                                     dst + (item * t->c + done + first) * t->hw, t, s,

@@ -20,9 +20,12 @@
 #include "kernels/sizes.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 #if RKR_HAVE_AVX2
 #include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 /* Plain C: elements from positions src_p and channels src_c apart to others, in blocks of so
@@ -84,6 +87,24 @@ RKR_VECTOR_INLINE void store_run(char *dst, size_t i, size_t count, vector v) {
     __m128i *first = (__m128i *)(void *)(dst + 16 * i);
     _mm_storeu_si128(first, _mm256_castsi256_si128(v));
     _mm_storeu_si128(first + count, _mm256_extracti128_si256(v, 1));
+}
+
+#define RKR_HAVE_FLOATS 1
+
+/* (q - zero_point) * scale of each byte. */
+RKR_VECTOR_INLINE void store_floats(float *dst, vector v, int32_t zero_point, float scale,
+                                    const bool is_signed) {
+    const __m256i zero = _mm256_set1_epi32(zero_point);
+    const __m256 factor = _mm256_set1_ps(scale);
+    const __m128i low = _mm256_castsi256_si128(v), high = _mm256_extracti128_si256(v, 1);
+    const __m128i eights[4] = {low, _mm_srli_si128(low, 8), high, _mm_srli_si128(high, 8)};
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; i++) {
+        const __m256i wide =
+            is_signed ? _mm256_cvtepi8_epi32(eights[i]) : _mm256_cvtepu8_epi32(eights[i]);
+        const __m256 real = _mm256_cvtepi32_ps(_mm256_sub_epi32(wide, zero));
+        _mm256_storeu_ps(dst + 8 * i, _mm256_mul_ps(real, factor));
+    }
 }
 
 #elif RKR_HAVE_VECTOR
@@ -152,6 +173,29 @@ RKR_INLINE void store_run(char *dst, size_t i, size_t count, vector v) {
     store(dst + 16 * i, v);
 }
 
+#define RKR_HAVE_FLOATS 1
+
+RKR_INLINE void store_four(float *dst, int32x4_t difference, float scale) {
+    vst1q_f32(dst, vmulq_n_f32(vcvtq_f32_s32(difference), scale));
+}
+
+/* (q - zero_point) * scale of each byte. */
+RKR_INLINE void store_floats(float *dst, vector v, int32_t zero_point, float scale,
+                             const bool is_signed) {
+    const uint8x8_t halves[2] = {vget_low_u8((uint8x16_t)v), vget_high_u8((uint8x16_t)v)};
+    const uint8x8_t zero = vdup_n_u8((uint8_t)zero_point);
+#pragma GCC unroll 2
+    for (size_t i = 0; i < 2; i++) {
+        const int16x8_t difference =
+            is_signed ? vsubl_s8(vreinterpret_s8_u8(halves[i]), vreinterpret_s8_u8(zero))
+                      : vreinterpretq_s16_u16(vsubl_u8(halves[i], zero));
+        store_four(dst + 8 * i, vmovl_s16(vget_low_s16(difference)), scale);
+        store_four(dst + 8 * i + 4, vmovl_s16(vget_high_s16(difference)), scale);
+    }
+}
+
+#else
+#define RKR_HAVE_FLOATS 0
 #endif
 
 #if RKR_HAVE_VECTOR
@@ -207,4 +251,21 @@ rkr_deinterleave_fn *rkr_choose_deinterleave(size_t element_size, size_t c2) {
 
 rkr_interleave_fn *rkr_choose_interleave(size_t element_size, size_t c2) {
     return INTERLEAVE[row_of(element_size, c2)][rkr_cpu_level()];
+}
+
+rkr_dequantize_planes_fn *rkr_choose_dequantize_planes(int32_t type, size_t c2, size_t positions) {
+#if RKR_HAVE_FLOATS
+    const bool is_byte = type == RKNN_TENSOR_INT8 || type == RKNN_TENSOR_UINT8;
+    if (rkr_cpu_level() == RKR_CPU_VECTOR && is_byte && positions >= sizeof(vector)) {
+        const bool is_signed = type == RKNN_TENSOR_INT8;
+        if (c2 == 16) {
+            return is_signed ? dequantize_signed_8_16 : dequantize_unsigned_8_16;
+        }
+        if (c2 == 8) {
+            return is_signed ? dequantize_signed_8_8 : dequantize_unsigned_8_8;
+        }
+    }
+#endif
+    (void)type, (void)c2, (void)positions;
+    return NULL;
 }

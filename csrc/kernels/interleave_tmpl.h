@@ -25,15 +25,20 @@ RKR_VECTOR_INLINE void NAME(zip)(vector v[COUNT], const int times) {
     }
 }
 
-/* One block; only `channels` planes are written. */
-RKR_VECTOR_INLINE void NAME(deinterleave_block)(const char *src, char *dst, size_t stride,
-                                                size_t channels) {
-    vector v[COUNT];
+/* Load a block; then each vector holds one channel. */
+RKR_VECTOR_INLINE void NAME(load_planes)(const char *src, vector v[COUNT]) {
 #pragma GCC unroll 16
     for (size_t i = 0; i < COUNT; i++) {
         v[i] = load_run(src, i, COUNT);
     }
     NAME(zip)(v, __builtin_ctz(128 / BITS)); /* digits of an index within 16 bytes */
+}
+
+/* One block; only `channels` planes are written. */
+RKR_VECTOR_INLINE void NAME(deinterleave_block)(const char *src, char *dst, size_t stride,
+                                                size_t channels) {
+    vector v[COUNT];
+    NAME(load_planes)(src, v);
 #pragma GCC unroll 16
     for (size_t c = 0; c < COUNT; c++) {
         if (c < channels) {
@@ -56,6 +61,8 @@ RKR_VECTOR static void NAME(deinterleave)(const void *group, size_t c2, void *pl
         char *dst = (char *)planes + p * size;
         if (channels == COUNT) { /* known to the compiler: no test per channel */
             NAME(deinterleave_block)(src, dst, step, COUNT);
+        } else if (channels == 1) {
+            NAME(deinterleave_block)(src, dst, step, 1);
         } else {
             NAME(deinterleave_block)(src, dst, step, channels);
         }
@@ -96,6 +103,53 @@ RKR_VECTOR static void NAME(interleave)(const void *planes, size_t stride, void 
         }
     }
 }
+
+#if BITS == 8 && RKR_HAVE_FLOATS
+
+RKR_VECTOR_INLINE void NAME(dequantize_block)(const char *src, float *dst, size_t stride,
+                                              size_t channels, int32_t zero_point, float scale,
+                                              const bool is_signed) {
+    vector v[COUNT];
+    NAME(load_planes)(src, v);
+#pragma GCC unroll 16
+    for (size_t c = 0; c < COUNT; c++) {
+        if (c < channels) {
+            store_floats(dst + c * stride, v[c], zero_point, scale, is_signed);
+        }
+    }
+}
+
+RKR_VECTOR_INLINE void NAME(dequantize_planes)(const void *group, float *planes, size_t stride,
+                                               size_t positions, size_t channels,
+                                               int32_t zero_point, float scale,
+                                               const bool is_signed) {
+    assert(positions >= BLOCK);
+    for (size_t next = 0, p = 0; next < positions; next = p + BLOCK) {
+        p = rkr_min(next, positions - BLOCK);
+        const char *src = (const char *)group + p * COUNT;
+        if (channels == COUNT) {
+            NAME(dequantize_block)(src, planes + p, stride, COUNT, zero_point, scale, is_signed);
+        } else if (channels == 1) {
+            NAME(dequantize_block)(src, planes + p, stride, 1, zero_point, scale, is_signed);
+        } else {
+            NAME(dequantize_block)(src, planes + p, stride, channels, zero_point, scale, is_signed);
+        }
+    }
+}
+
+RKR_VECTOR static void NAME(dequantize_signed)(const void *group, float *planes, size_t stride,
+                                               size_t positions, size_t channels,
+                                               int32_t zero_point, float scale) {
+    NAME(dequantize_planes)(group, planes, stride, positions, channels, zero_point, scale, true);
+}
+
+RKR_VECTOR static void NAME(dequantize_unsigned)(const void *group, float *planes, size_t stride,
+                                                 size_t positions, size_t channels,
+                                                 int32_t zero_point, float scale) {
+    NAME(dequantize_planes)(group, planes, stride, positions, channels, zero_point, scale, false);
+}
+
+#endif
 
 #undef NAME
 #undef BLOCK

@@ -25,8 +25,13 @@
 
 #if defined(__ARM_NEON) && !defined(__aarch64__)
 #define NEON_32 1
+#define NEON_64 0
+#elif defined(__ARM_NEON)
+#define NEON_32 0
+#define NEON_64 1
 #else
 #define NEON_32 0
+#define NEON_64 0
 #endif
 
 RKR_INLINE uint32_t bits_of(float value) {
@@ -128,6 +133,43 @@ RKR_INLINE void dequantize_int16_step(const int16_t *src, float *target, int32_t
     const int16x8_t q = vld1q_s16(src);
     dequantize_four(vsubl_s16(vget_low_s16(q), zero), target, scale);
     dequantize_four(vsubl_s16(vget_high_s16(q), zero), target + 4, scale);
+}
+
+#endif
+
+#if NEON_64
+/* Rounding and narrowing hold to the range by themselves. 16 elements a step; a NaN stays in
+ * `highest`. */
+
+RKR_INLINE int32x4_t quantize_four(const float *src, float offset, float scale,
+                                   float32x4_t *highest) {
+    const float32x4_t value = vdivq_f32(vld1q_f32(src), vdupq_n_f32(scale)) + vdupq_n_f32(offset);
+    *highest = vmaxq_f32(*highest, value);
+    return vcvtnq_s32_f32(value);
+}
+
+RKR_INLINE int16x8_t quantize_eight(const float *src, float offset, float scale,
+                                    float32x4_t *highest) {
+    const int16x4_t low = vqmovn_s32(quantize_four(src, offset, scale, highest));
+    return vqmovn_high_s32(low, quantize_four(src + 4, offset, scale, highest));
+}
+
+RKR_INLINE void quantize_int8_step(const float *src, int8_t *dst, float offset, float scale,
+                                   float32x4_t *highest) {
+    const int8x8_t low = vqmovn_s16(quantize_eight(src, offset, scale, highest));
+    vst1q_s8(dst, vqmovn_high_s16(low, quantize_eight(src + 8, offset, scale, highest)));
+}
+
+RKR_INLINE void quantize_uint8_step(const float *src, uint8_t *dst, float offset, float scale,
+                                    float32x4_t *highest) {
+    const uint8x8_t low = vqmovun_s16(quantize_eight(src, offset, scale, highest));
+    vst1q_u8(dst, vqmovun_high_s16(low, quantize_eight(src + 8, offset, scale, highest)));
+}
+
+RKR_INLINE void quantize_int16_step(const float *src, int16_t *dst, float offset, float scale,
+                                    float32x4_t *highest) {
+    vst1q_s16(dst, quantize_eight(src, offset, scale, highest));
+    vst1q_s16(dst + 8, quantize_eight(src + 8, offset, scale, highest));
 }
 
 #endif

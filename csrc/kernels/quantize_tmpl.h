@@ -51,9 +51,21 @@ RKR_VECTOR static void NAME(dequantize, vector)(const void *source, size_t len, 
     NAME(dequantize, loop)(src + i, len - i, dst + i, zero_point, scale);
 }
 
-RKR_VECTOR static void NAME(quantize, vector)(const float *src, size_t len, void *dst,
+RKR_VECTOR static void NAME(quantize, vector)(const float *src, size_t len, void *target,
                                               int32_t zero_point, float scale, bool *has_nan) {
-    NAME(quantize, loop)(src, len, dst, zero_point, scale, has_nan);
+    TYPE *dst = target;
+    size_t i = 0;
+    bool unordered = false;
+#if NEON_64
+    float32x4_t highest = vdupq_n_f32(0);
+    for (; i + 16 <= len; i += 16) {
+        NAME(quantize, step)(src + i, dst + i, (float)zero_point, scale, &highest);
+    }
+    const float seen = vmaxvq_f32(highest);
+    unordered = seen != seen;
+#endif
+    NAME(quantize, loop)(src + i, len - i, dst + i, zero_point, scale, has_nan);
+    *has_nan |= unordered;
 }
 
 #endif
