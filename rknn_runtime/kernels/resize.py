@@ -32,13 +32,15 @@ def resize_bilinear(
     GIL is released meanwhile.
 
     Args:
-        image: ``(H, W, C) uint8``, C in {1, 3, 4}. It is read in place if the pixels of a row are
+        image: ``(H, W, C) uint8``, C in {1, 3, 4}, or ``(H, W)`` gray, whose result has the shape
+            ``(height, width)`` if it has one channel. It is read in place if the pixels of a row are
             contiguous (a crop, say) or have their channels reversed (``image[..., ::-1]``), else
             copied first.
         size: Height and width of the result, 1..2**20.
         channels: Channel of `image` for each of the result's 1, 3 or 4 channels: ``(2, 1, 0)``
             turns BGR into RGB, ``(0, 0, 0)`` gray into RGB. None: all, as they are.
-        out: ``(height, width, len(channels)) uint8`` to write to; its rows may be apart.
+        out: ``(height, width, len(channels)) uint8``, or ``(height, width)`` for gray, to write to;
+            its rows may be apart.
 
     Returns:
         `out`, or a new array.
@@ -48,15 +50,20 @@ def resize_bilinear(
         ValueError: Another shape, size or channel, or `out` cannot be written in place or
             overlaps `image`.
     """
-    image = _plain_image(image, "image")
+    is_flat = isinstance(image, np.ndarray) and image.ndim == 2
+    image = _plain_image(image[..., np.newaxis] if is_flat else image, "image")
     order = tuple(range(image.shape[2])) if channels is None else _channels(channels, image)
     if len(order) not in (1, 3, 4):
         raise ValueError(f"channels: expected 1, 3 or 4 of them, got {order}")
-    target = target_image(size, len(order), out)
+    is_flat = is_flat and len(order) == 1
+    given = out[..., np.newaxis] if is_flat and isinstance(out, np.ndarray) else out
+    target = target_image(size, len(order), given)
     image, order = plain_order(image, order)
     status = lib.rkr_resize_bilinear_uint8(*pixel_rows(image), *pixel_rows(target), bytes(order))
     check_resized(status, target.shape[1], "rkr_resize_bilinear_uint8")
-    return target if out is None else out
+    if out is None:
+        return target[..., 0] if is_flat else target
+    return out
 
 
 def plain_order(

@@ -44,6 +44,21 @@ def test_is_the_exact_value_rounded(variant, src, dst, channels):
     assert _off_by(result, theirs.reshape(*dst, channels)) <= 1
 
 
+def test_a_gray_image_may_have_two_dimensions():
+    """As `letterbox` takes it, and as OpenCV and Pillow give it; the result has two, too."""
+    image = random((30, 40), np.uint8)
+    expected = resize_bilinear(image[..., np.newaxis], (15, 33))
+    result = resize_bilinear(image, (15, 33))
+    np.testing.assert_array_equal(result, expected[..., 0])
+    out = np.empty((15, 33), np.uint8)
+    assert resize_bilinear(image, (15, 33), out=out) is out
+    np.testing.assert_array_equal(out, result)
+    colored = resize_bilinear(image, (15, 33), channels=(0, 0, 0))
+    np.testing.assert_array_equal(colored, expected.repeat(3, axis=2))
+    with pytest.raises(ValueError, match="out: expected shape"):
+        resize_bilinear(image, (15, 33), out=np.empty((15, 32), np.uint8))
+
+
 def _resize_guarded(image, shape, order=None, resize=resize_bilinear):
     """Resize between pages that nobody may touch, against both of them."""
     results = []
