@@ -6,7 +6,9 @@ is scheduling and Python's share. In one run, on the same model and frames:
 * `Pool`, one, two and three cores, run times of 5, 12 and 30 ms, as a share of what the cores can;
 * a ``ThreadPoolExecutor`` over models that were each loaded anew, as people write it;
 * a queue of futures over models in turn, whose oldest future is waited for before the next frame;
-* the pipeline of ez-rknn-async where that is installed, two threads a core; it decodes nothing;
+* frames that arrive in bursts, from a camera and at 50, 80 and 95 % of what the cores can, and
+  `Pool.map`, beside ez-rknn-async where that is installed, two threads a core: milliseconds from
+  arrival to result, CPU time and voluntary context switches;
 * where the time of a pool's frame goes, phase by phase;
 * the latency of a frame at low load, beside the bare `Detector`;
 * many frames: in order, every one once, and how much memory grows.
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -95,31 +98,56 @@ def with_futures_in_turn(data: bytes, cores: int) -> Iterator[Scheme]:
 
 
 EZ = "ztu_somemodelruntime_ez_rknn_async"
-#: It finds the vendor's library as the loader does, so it has a process of its own.
-EZ_PROGRAM = f"""
-import sys, time
-import numpy as np
-import {EZ} as ez
-
-model, cores, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-options = {{"layout": "nhwc", "threads_per_core": 2, "schedule": list(range(cores))}}
-session = ez.InferenceSession(model, provider_options=[options])
-(given,), image = session.get_inputs(), np.zeros((1, 64, 64, 3), np.uint8)
-depth, done = 4 * cores, 0
-for _ in range(depth):
-    session.run_pipeline({{given.name: image}}, depth=depth)
-begin = time.perf_counter()
-for _ in range(count):
-    done += session.run_pipeline({{given.name: image}}, depth=depth) is not None
-print(done / (time.perf_counter() - begin))
-"""
+#: Milliseconds of a run, cores, milliseconds between arrivals; "map": as fast as results come.
+BURSTS = [(20, 2, "3,77"), (20, 3, "3,3,77"), (40, 3, "33.33")]
+LOADS = [
+    (run_ms, cores, f"{run_ms / cores / load:.3f}")
+    for run_ms in (2, 5, 20, 40)
+    for cores in (1, 2, 3)
+    for load in (0.5, 0.8, 0.95)
+]
+MAPS = [(run_ms, cores, "map") for run_ms in (2, 8, 20) for cores in (1, 2, 3)]
 
 
-def rate_of_ez(folder: Path, run_ms: int, cores: int) -> float:
-    """Frames per second of ez-rknn-async, on the same library and model."""
-    count = round(SECONDS * 1000 / run_ms * cores)
+def arrivals(data: bytes, rounds: int, seconds: float) -> None:
+    """Frames that arrive at set times, and `Pool.map`, beside ez-rknn-async, in turns."""
+    who = ["pool", "ez"]
+    if importlib.util.find_spec(EZ) is None:
+        print(f"({EZ} is not installed: pip install {EZ.replace('_', '-')})")
+        who = ["pool"]
+    print("\nmilliseconds from arrival to result; late: by more than a tenth of a run + 2 ms")
+    print(f"  {'':22}{'p50':>10}{'p99':>8}{'late':>8}{'CPU us':>8}{'switches':>10}{'rate':>9}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "model.rknn").write_bytes(data)
+        subprocess.run([sys.executable, "-m", "rknn_runtime", "sim-library", name], check=True)
+        for run_ms, cores, pattern in BURSTS + LOADS + MAPS:
+            cells: dict[str, list[dict[str, Any]]] = {each: [] for each in who}
+            for _ in range(rounds):
+                for each in who:
+                    cells[each].append(cell(folder, each, run_ms, cores, pattern, seconds))
+            for each, found in cells.items():
+                took = np.concatenate([one["took_ms"] for one in found])
+                title = f"{run_ms} ms, {cores} cores, {pattern}"
+                shown = f"{'':26}"
+                if len(took):
+                    p50, p99 = np.percentile(took, (50, 99))
+                    shown = f"{p50:10.2f}{p99:8.2f}{np.mean(took > 1.1 * run_ms + 2):8.1%}"
+                cpu, switches, rate = (
+                    float(np.median([one[key] for one in found]))
+                    for key in ("cpu_us", "switches", "rate")
+                )
+                print(f"  {each:5}{title:22}{shown}{cpu:8.0f}{switches:10.2f}{rate:9.1f}")
+
+
+def cell(
+    folder: Path, who: str, run_ms: int, cores: int, pattern: str, seconds: float
+) -> dict[str, Any]:
+    """Measure one in a process of its own: ez finds the vendor's library as the loader does."""
+    program = Path(__file__).with_name("_arrivals.py")
+    arguments = [folder / "model.rknn", run_ms, cores, pattern, seconds]
     done = subprocess.run(
-        [sys.executable, "-c", EZ_PROGRAM, str(folder / "model.rknn"), str(cores), str(count)],
+        [sys.executable, program, who, *map(str, arguments)],
         env={
             **os.environ,
             "LD_LIBRARY_PATH": str(folder),
@@ -129,23 +157,8 @@ def rate_of_ez(folder: Path, run_ms: int, cores: int) -> float:
         text=True,
         check=True,
     )
-    return float(done.stdout.splitlines()[-1])
-
-
-def with_ez(data: bytes) -> None:
-    """The same table for ez-rknn-async."""
-    if importlib.util.find_spec(EZ) is None:
-        print(f"  ({EZ} is not installed: pip install {EZ.replace('_', '-')})")
-        return
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "model.rknn").write_bytes(data)
-        subprocess.run([sys.executable, "-m", "rknn_runtime", "sim-library", name], check=True)
-        print("  ez-rknn-async's pipeline")
-        for run_ms in RUN_MS:
-            for cores in (1, 2, 3):
-                rate = rate_of_ez(folder, run_ms, cores)
-                print(f"  {run_ms:3} ms {cores:5}{rate:16.1f} {rate * run_ms / 1000 / cores:7.1%}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def throughput(data: bytes, control: Control) -> None:
@@ -248,10 +261,12 @@ def soak(data: bytes, count: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", type=int, default=20_000, help="of the soak (default 20000)")
+    parser.add_argument("--rounds", type=int, default=3, help="of each arrival cell (default 3)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of a round (default 2)")
     options = parser.parse_args()
     data, control = one_object(), Control()
     throughput(data, control)
-    with_ez(data)
+    arrivals(data, options.rounds, options.seconds)
     phases(data, control)
     latency(data, control)
     soak(data, options.frames)

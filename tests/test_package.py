@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from bundles import one_object
 
 import rknn_runtime
 
@@ -62,6 +63,19 @@ def test_the_import_is_lean():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
+
+
+def test_a_first_load_is_lean(tmp_path):
+    """A model loads without modules that are as slow to import as the whole package."""
+    path = tmp_path / "model.rknn"
+    path.write_bytes(one_object())
+    heavy = "logging json asyncio ssl urllib.request onnxruntime PIL cv2"
+    code = (
+        "import numpy, sys; before = set(sys.modules); from rknn_runtime import Model;"
+        f"Model({str(path)!r}, library='sim');"
+        f"print(sorted(set({heavy.split()!r}) & (set(sys.modules) - before)))"
+    )
+    assert printed_by(code) == "[]\n"
 
 
 def printed_by(code: str) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import struct
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -244,9 +245,10 @@ def _remember(candidate: str, handle: Any) -> Library:
     path = os.path.realpath(os.fsdecode(ffi.string(name))) if name != ffi.NULL else candidate
     if path not in _opened:
         _opened[path] = Library(handle, path)
-        import logging  # not before it is needed, as it costs more than all of this package
-
-        logging.getLogger("rknn_runtime").debug("opened %s", _opened[path])
+        # A program that has not imported it listens to no logger, and it is slow to import.
+        logging = sys.modules.get("logging")
+        if logging is not None:
+            logging.getLogger("rknn_runtime").debug("opened %s", _opened[path])
     _opened[candidate] = _opened[path]
     return _opened[path]
 

@@ -546,7 +546,10 @@ class Detections:
             raise TypeError(f"image_id: expected an int or a str, got {type(image_id).__name__}")
         self._check_finite()
         ids = self.class_id.tolist()
-        numbers = {class_id: _category(categories, class_id) for class_id in set(ids)}
+        known = set(ids)
+        numbers = dict(zip(known, known))
+        if categories is not None:
+            numbers = {class_id: _category(categories, class_id) for class_id in known}
         boxes = self.xyxy.astype(np.float64)
         boxes[:, 2:] -= boxes[:, :2]
         rows: list[dict[str, Any]] = [
