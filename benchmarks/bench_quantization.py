@@ -1,6 +1,15 @@
-"""Dequantization, alone and in one pass with unpacking, beside filling and NumPy."""
+"""Dequantization, alone and in one pass with unpacking, beside filling and NumPy.
+
+int8 to NCHW also beside plain tiled C and 20 lines of intrinsics (kernels_baseline.c).
+"""
 
 from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import tempfile
+from pathlib import Path
 
 import numpy as np
 from _timing import LEVELS, Case, Report, arguments, check, levels
@@ -22,6 +31,7 @@ OUTPUTS = [
     ("84 x 8400", 84, (1, 6, 1, 8400, 16), "int8"),
     ("84 x 2100", 84, (1, 6, 1, 2100, 16), "int8"),
     ("255 x 80 x 80", 255, (1, 16, 80, 80, 16), "int8"),
+    ("1 x 80 x 80", 1, (1, 1, 80, 80, 16), "int8"),
     ("84 x 8400", 84, (1, 11, 1, 8400, 8), "int16"),
     ("84 x 8400", 84, (1, 11, 1, 8400, 8), "float16"),
 ]
@@ -40,21 +50,50 @@ def numpy_nhwc(src, channels, zero_point, scale):
     return np.ascontiguousarray(numpy_nchw(src, channels, zero_point, scale).transpose(0, 2, 3, 1))
 
 
-def compare(report, title, function, by_numpy, inputs):
-    """Time the variants of a function(out=) against filling `out`, and against NumPy."""
+def build_baseline(folder):
+    """Compile kernels_baseline.c and load it."""
+    target = Path(folder) / "baseline.so"
+    source = Path(__file__).with_name("kernels_baseline.c")
+    flags = ["-std=gnu11", "-O3", "-ffp-contract=off", "-shared", "-fPIC"]
+    command = [os.environ.get("CC", "cc"), *flags, str(source), "-o", str(target), "-lm"]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(target))
+
+
+def strangers(library, src, channels, zero_point, scale):
+    """Return the baselines of one output, as functions of the array to write to."""
+    positions = src.shape[2] * src.shape[3]
+
+    def case(function):
+        rest = ctypes.c_size_t(channels), ctypes.c_size_t(positions), zero_point
+        factor, read = ctypes.c_float(scale), ctypes.c_void_p(src.ctypes.data)
+        return lambda out: function(read, ctypes.c_void_p(out.ctypes.data), *rest, factor)
+
+    return {"tiled C": case(library.tiled_nchw), "intrinsics": case(library.by_hand_nchw)}
+
+
+def compare(report, title, function, by_numpy, inputs, others=()):
+    """Time the variants of a function(out=) against filling `out`, NumPy and other functions."""
     expected = by_numpy()
     out = np.empty_like(expected)
     for level in levels():
         lib.rkr_cpu_select(level)
         check(function(*inputs, out=out), expected)
     cases = [Case(LEVELS[level], lambda: function(*inputs, out=out), level) for level in levels()]
-    fill, numpy = Case("fill", lambda: out.fill(1)), Case("NumPy", by_numpy)
-    report.compare(title, out.nbytes, [*cases, fill, numpy], ["fill", "NumPy"])
+    cases += [Case("fill", lambda: out.fill(1)), Case("NumPy", by_numpy)]
+    for name, other in dict(others).items():
+        again = np.empty_like(expected)
+        other(again)
+        check(again, expected)
+        cases.append(Case(name, lambda other=other: other(out)))
+    report.compare(title, out.nbytes, cases, ["fill", "NumPy", *dict(others)])
 
 
 def main():
     report = Report(arguments(__doc__))
     random = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        library = build_baseline(folder)
     for name, channels, shape, dtype in OUTPUTS:
         if dtype == "float16":
             src, parameters = random.standard_normal(shape).astype(dtype), (0, 1.0)
@@ -73,6 +112,9 @@ def main():
                     by_numpy(src, channels, *parameters)
                 ),
                 (src, channels, *parameters),
+                strangers(library, src, channels, *parameters)
+                if (dtype, layout) == ("int8", "NCHW")
+                else (),
             )
     q = random.integers(-128, 127, (84, 8400), np.int8, endpoint=True)
     x = random.normal(0, 0.4, q.shape).astype(np.float32)

@@ -32,10 +32,9 @@ def resize_bilinear(
     GIL is released meanwhile.
 
     Args:
-        image: ``(H, W, C) uint8``, C in {1, 3, 4}, or ``(H, W)`` gray, whose result has the shape
-            ``(height, width)`` if it has one channel. It is read in place if the pixels of a row are
-            contiguous (a crop, say) or have their channels reversed (``image[..., ::-1]``), else
-            copied first.
+        image: ``(H, W, C) uint8``, C in {1, 3, 4}, or ``(H, W)`` gray, whose result of one channel
+            is ``(height, width)``. It is read in place if the pixels of a row are contiguous (a
+            crop, say) or have their channels reversed (``image[..., ::-1]``), else copied first.
         size: Height and width of the result, 1..2**20.
         channels: Channel of `image` for each of the result's 1, 3 or 4 channels: ``(2, 1, 0)``
             turns BGR into RGB, ``(0, 0, 0)`` gray into RGB. None: all, as they are.
