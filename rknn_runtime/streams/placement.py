@@ -67,10 +67,8 @@ def share_cores(models: Sequence[Model], masks: Sequence[CoreMask | None]) -> No
 
 def _cores() -> Any:
     """Return the ``rkr_cores *`` of this process; a forked child has no run of its parent."""
-    generation = fork_generation()
-    if generation not in _CORES:
-        _CORES[generation] = ffi.gc(lib.rkr_cores_new(), lib.rkr_cores_free)
-    return _CORES[generation]
+    made = ffi.gc(lib.rkr_cores_new(), lib.rkr_cores_free)
+    return _CORES.setdefault(fork_generation(), made)  # of two threads one is first
 
 
 def checked_masks(masks: Sequence[CoreMask | None], most: int) -> list[CoreMask | None]:

@@ -509,16 +509,18 @@ class Detections:
         if self.xyxyxyxy is not None:
             numbers = (self.xyxyxyxy / scale).reshape(len(self), 8)
         else:
-            first, last = self.xyxy[:, :2].astype(np.float64), self.xyxy[:, 2:].astype(np.float64)
-            parts = [(first + last) / 2 / scale, (last - first) / scale]
+            boxes = self.xyxy.astype(np.float64)
+            first, last = boxes[:, :2], boxes[:, 2:]
+            count = 0 if self.keypoints is None else self.keypoints.shape[1]
+            numbers = np.empty((len(self), 4 + 3 * count))
+            numbers[:, :2] = (first + last) / (2 * scale)
+            numbers[:, 2:4] = (last - first) / scale
             if self.keypoints is not None:
                 points = self.keypoints.astype(np.float64)
                 points[..., :2] /= scale
-                parts.append(points.reshape(len(self), -1))
-            numbers = np.concatenate(parts, 1)
-        finite = np.isfinite(numbers).all(axis=1)
-        if not finite.all():
-            i = int(np.argmin(finite))
+                numbers[:, 4:] = points.reshape(len(self), 3 * count)
+        if not np.isfinite(numbers).all():
+            i = int(np.argmin(np.isfinite(numbers).all(axis=1)))
             raise ValueError(f"object {i}: expected finite coordinates, got {numbers[i]}")
         return texts(numbers)
 
