@@ -185,7 +185,7 @@ def _least_squares(errors: Callable[[Array], Array], x: Array) -> Array:
         moved = x - np.linalg.solve(left + damping * np.diag(np.diag(left)), right)
         found, after = cost(moved)
         if found < best:
-            is_done = best - found < 1e-6
+            is_done = best - found < 1e-3
             x, best, each, damping = moved, found, after, damping / 3
             if is_done:
                 break

@@ -60,13 +60,13 @@ _RK3566 = Speed(
 )  # fmt: skip
 SPEEDS = {
     "rk3562": Speed(
-        1000, Blocks(16, 32, 32), Blocks(8, 32, 16), 0.8479, 6.255, 6.04, 0.3083, 0.06, 0.12,
+        1000, Blocks(16, 32, 32), Blocks(8, 32, 16), 0.8479, 6.255, 6.04, 0.3083, 0.06, 0.13,
         (1.03, 1.3, 1.8),  # of the three other SoCs, as nobody else's times are public
     ),
     "rk3566": _RK3566,
     "rk3568": _RK3566,
     "rk3576": Speed(950, *_BIG, 1.058, 9.595, 6.42, 0.0661, 0.09, 0.15, (1.18, 1.31, 1.64)),
-    "rk3588": Speed(1000, *_BIG, 0.9542, 9.469, 9.42, 0.1387, 0.06, 0.16, (1.1, 1.26, 1.65)),
+    "rk3588": Speed(1000, *_BIG, 0.9542, 9.469, 9.42, 0.1387, 0.06, 0.17, (1.1, 1.26, 1.65)),
 }  # fmt: skip
 #: A layer waits for this part of its weights. Softmax and norms move their bytes, and products of
 #: two computed matrices multiply, slower than other layers by these factors.

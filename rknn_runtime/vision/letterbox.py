@@ -324,6 +324,8 @@ def _frame_of(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
 
 def _padding_of(pad_value: Any, n_channels: int) -> bytes:
     """Return a `pad_value` of `letterbox` as one byte per channel."""
+    if type(pad_value) is int and 0 <= pad_value <= 255:  # the usual case, for every frame
+        return bytes((pad_value,)) * n_channels
     is_one = not isinstance(pad_value, (Sequence, np.ndarray))
     given = [pad_value] if is_one else list(pad_value)
     if len(given) not in (1, n_channels):
