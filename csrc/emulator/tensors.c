@@ -183,6 +183,24 @@ static void copy_values(placement at, uint8_t *memory, uint8_t *values, size_t b
     }
 }
 
+/* The memory behind the last channel: a NaN that was left there outlives a weight of zero. */
+static void clear_padding(rkr_emu *emu, const emu_tensor *tensor, const placement *at) {
+    const size_t bytes = tensor->public.elem_bytes;
+    const uint64_t used = at->c % at->group;
+    if (tensor->public.type != 10 || used == 0) {
+        return;
+    }
+    uint8_t *first = emu->memory + tensor->address + at->c / at->group * at->plane + used * bytes;
+    for (uint64_t n = 0; n < at->n; n++) {
+        for (uint64_t h = 0; h < at->h; h++) {
+            uint8_t *line = first + n * at->batch + h * at->row;
+            for (uint64_t w = 0; w < at->w; w++, line += at->column) {
+                memset(line, 0, (size_t)(at->group - used) * bytes);
+            }
+        }
+    }
+}
+
 void emu_get_values(const rkr_emu *emu, const emu_tensor *tensor, uint8_t *values) {
     placement at;
     (void)place(emu, tensor, &at);
@@ -194,6 +212,7 @@ void emu_put_values(rkr_emu *emu, const emu_tensor *tensor, const uint8_t *value
     (void)place(emu, tensor, &at);
     copy_values(at, emu->memory + tensor->address, (uint8_t *)(uintptr_t)values,
                 tensor->public.elem_bytes, true);
+    clear_padding(emu, tensor, &at);
 }
 
 /* ---- numbers --------------------------------------------------------------- */
@@ -284,5 +303,8 @@ void emu_get_floats(const rkr_emu *emu, const emu_tensor *tensor, float *values)
 }
 
 void emu_put_floats(rkr_emu *emu, const emu_tensor *tensor, const float *values) {
+    placement at;
     convert(emu, tensor, (float *)(uintptr_t)values, true);
+    (void)place(emu, tensor, &at);
+    clear_padding(emu, tensor, &at);
 }
