@@ -243,13 +243,13 @@ class Climber:
                     reason = "the target is reached"
                     break
                 if self._left() <= 0:
-                    reason = "the time is over"
+                    reason = "the time is over; the same call goes on from here"
                     break
         except KeyboardInterrupt:
             if best < 0:
                 raise
             reason = "it was interrupted; the same call goes on from here"
-        else:
+        if "goes on" not in reason:
             shutil.rmtree(self._folder, ignore_errors=True)
         spent = monotonic() - self._start
         return Climb(target, len(self._judge.frames), tuple(rungs), best, reason, spent)

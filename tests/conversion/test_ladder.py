@@ -296,6 +296,16 @@ def test_an_interrupted_climb_keeps_the_best_and_goes_on(tmp_path, frames, monke
     assert bench.built == again.built
 
 
+def test_the_time_ends_a_climb_that_can_go_on(tmp_path, frames, monkeypatch):
+    """At least one file is there, and the steps are kept."""
+    bench = Bench(tmp_path, bad_stem(), frames, monkeypatch)
+    monkeypatch.setattr(Climber, "_left", lambda climber: 0.0)
+    climb = bench.climb(0.99)
+    assert climb.reason.startswith("the time is over")
+    assert bench.path.exists()
+    assert bench.folder.is_dir()
+
+
 def test_states_with_other_ranges_are_other_files():
     """The names of files in the folder tell everything that is built."""
     plain = State(b"x")
