@@ -17,7 +17,6 @@ import argparse
 import json
 import lzma
 import re
-import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -232,8 +231,20 @@ def judge() -> Judgement:
     return Judgement(ratios, fit(times, layers), elsewhere)
 
 
-def within(ratios: Sequence[float], spread: float) -> int:
-    return sum(1 / (1 + spread) <= ratio <= 1 + spread for ratio in ratios)
+def errors(found: Judgement, soc: str) -> list[tuple[float, float]]:
+    """Return the error of each network of a SoC and its weight: families count alike."""
+    of = {name: ratio for (name, at), ratio in found.ratios.items() if at == soc}
+    count = Counter(map(family, of))
+    return sorted(
+        (max(ratio, 1 / ratio) - 1, 1 / count[family(name)] / len(count))
+        for name, ratio in of.items()
+    )
+
+
+def quantile(weighted: Sequence[tuple[float, float]], part: float) -> float:
+    """Return the error that this part of the weights does not exceed."""
+    sums = np.cumsum([weight for _, weight in weighted])
+    return weighted[int(np.searchsorted(sums, part))][0]
 
 
 def add(result: Path, source: str) -> None:
@@ -268,23 +279,23 @@ def main() -> None:
         return
     found = judge()
     for soc in SOCS:
-        ratios = [ratio for (_, of), ratio in found.ratios.items() if of == soc]
-        errors = [max(ratio, 1 / ratio) - 1 for ratio in ratios]
+        each = errors(found, soc)
         spread = prediction.SPEEDS[soc].spread
         print(
-            f"{soc}: {len(ratios)} networks, each outside of the fit: median error "
-            f"{statistics.median(errors):.1%}, 80 % within {np.quantile(errors, 0.8):.1%}, "
-            f"in the shown range {within(ratios, spread)}; worst {max(errors):.0%}"
+            f"{soc}: {len(each)} networks, each outside of the fit, families count alike: median "
+            f"error {quantile(each, 0.5):.1%}, 80 % within {quantile(each, 0.8):.1%}; "
+            f"{sum(error <= spread for error, _ in each)} in the shown range; "
+            f"worst {each[-1][0]:.0%}"
         )
         others = found.elsewhere[soc]
         if others:
             low, middle, high = np.quantile(others, (0.1, 0.5, 0.9))
             print(f"  {len(others)} times of others: {low:.2f}, {middle:.2f}, {high:.2f}")
     if arguments.constants:
-        each = np.exp(found.constants)
+        constants = np.exp(found.constants)
         for at, soc in enumerate(SOCS):
-            print(soc, *(f"{value:.4g}" for value in each[4 * at : 4 * at + 4]))
-        print("shared", *(f"{value:.4g}" for value in each[-3:]))
+            print(soc, *(f"{value:.4g}" for value in constants[4 * at : 4 * at + 4]))
+        print("shared", *(f"{value:.4g}" for value in constants[-3:]))
     else:
         for name in sorted({name for name, _ in found.ratios}):
             cells = (

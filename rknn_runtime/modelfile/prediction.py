@@ -55,7 +55,7 @@ class Speed(NamedTuple):
 
 _BIG = Blocks(32, 32, 64), Blocks(16, 32, 32)
 _RK3566 = Speed(
-    900, Blocks(16, 32, 32), Blocks(8, 16, 16), 0.8478, 2.835, 16.0, 0.188, 0.15, 0.22,
+    900, Blocks(16, 32, 32), Blocks(8, 16, 16), 0.8478, 2.835, 16.0, 0.188, 0.15, 0.34,
     (1.0, 1.44, 1.82),
 )  # fmt: skip
 SPEEDS = {
@@ -66,7 +66,7 @@ SPEEDS = {
     "rk3566": _RK3566,
     "rk3568": _RK3566,
     "rk3576": Speed(950, *_BIG, 1.058, 9.595, 6.42, 0.0661, 0.09, 0.15, (1.18, 1.31, 1.64)),
-    "rk3588": Speed(1000, *_BIG, 0.9542, 9.469, 9.42, 0.1387, 0.06, 0.17, (1.1, 1.26, 1.65)),
+    "rk3588": Speed(1000, *_BIG, 0.9542, 9.469, 9.42, 0.1387, 0.08, 0.2, (1.1, 1.26, 1.65)),
 }  # fmt: skip
 #: A layer waits for this part of its weights. Softmax and norms move their bytes, and products of
 #: two computed matrices multiply, slower than other layers by these factors.
