@@ -275,6 +275,53 @@ static void check_weights(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t
     *left -= n <= *left ? n : 0;
 }
 
+static bool is_in_atoms(const emu_tensor *tensor) {
+    return tensor->public.layout == RKR_EMU_NC1HWC2;
+}
+
+/* The places of the values of both differ: one has its channels in atoms, the other one does not.
+ */
+static bool differ_in_order(const rkr_emu *emu, const emu_tensor *a, const emu_tensor *b) {
+    const rkr_emu_tensor *atoms = is_in_atoms(a) ? &a->public : &b->public;
+    const rkr_emu_tensor *other = is_in_atoms(a) ? &b->public : &a->public;
+    const uint64_t n = atoms->dims[0], c = atoms->dims[1];
+    const bool is_even = c * atoms->elem_bytes % emu->chip->c2_bytes == 0;
+    const bool is_line = atoms->n_elems == n * c && (n == 1 || is_even);
+    const bool is_known = other->layout <= RKR_EMU_NCHW;
+    return is_in_atoms(a) != is_in_atoms(b) && is_known && !is_line && !is_scratch(a) &&
+           !is_scratch(b) && atoms->n_elems > 1 && other->n_elems > 1 && !atoms->is_pixel &&
+           !other->is_pixel;
+}
+
+/* Layers that leave values in their order need tensors of one order. */
+static void check_orders(rkr_emu *emu, emu_node *node, uint32_t index, const region *from) {
+    static const char *const moving[] = {"Reshape",      "Transpose",    "Gather",
+                                         "DepthToSpace", "SpaceToDepth", "MatMul"};
+    const emu_tensor *in = input_at(emu, node, from->start);
+    const rkr_emu_node *n = &node->public;
+    bool keeps = emu->tasks[index].kind == EMU_TASK_DPU && n->n_outputs == 1 && in != NULL;
+    for (size_t i = 0; i < sizeof moving / sizeof *moving; i++) {
+        keeps = keeps && strstr(n->op, moving[i]) == NULL;
+    }
+    const emu_tensor *out = keeps ? &emu->model->tensors[n->outputs[0]] : NULL;
+    const bool is_slice = strcmp(n->op, "Slice") == 0;
+    if (keeps && (is_slice || in->public.n_elems == out->public.n_elems) &&
+        differ_in_order(emu, in, out)) {
+        doubt(emu, node, index, "takes plain order for channels, or channels for it, in",
+              is_in_atoms(out) ? in->public.name : out->public.name);
+    }
+}
+
+/* Operands in two orders are read alike. */
+static void check_operands(rkr_emu *emu, emu_node *node, uint32_t index, uint64_t source,
+                           uint64_t operand) {
+    const emu_tensor *a = input_at(emu, node, source), *b = input_at(emu, node, operand);
+    if (a != NULL && b != NULL && differ_in_order(emu, a, b)) {
+        doubt(emu, node, index, "reads as channels, as it does the other operand,",
+              is_in_atoms(b) ? a->public.name : b->public.name);
+    }
+}
+
 static void check_task(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t *left) {
     const emu_task *task = &emu->tasks[index];
     if (task->kind == EMU_TASK_NOTHING || task->kind == EMU_TASK_UNKNOWN) {
@@ -285,12 +332,14 @@ static void check_task(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t *l
         check_weights(emu, node, index, left);
     }
     check_reading(emu, node, index, &from, true);
+    check_orders(emu, node, index, &from);
     check_overlap(emu, node, index, &from, &to, left);
     if (task->kind != EMU_TASK_POOLING && task->dpu.ew.source == EMU_MEMORY &&
         task->dpu.ew.op != EMU_EW_NONE && !task->dpu.ew.per_channel) {
         const region operand = operand_of(&task->dpu);
         check_reading(emu, node, index, &operand, false);
         check_overlap(emu, node, index, &operand, &to, left);
+        check_operands(emu, node, index, from.start, operand.start);
     }
 }
 

@@ -2,6 +2,7 @@
  *
  * Layers for which rknn-toolkit2 2.3.2 is known to write wrong commands, by what the file has of
  * them; docs/emulator.md lists them. The emulator executes them as they are. */
+#include "emulator/bytes.h"
 #include "emulator/nodes.h"
 
 #include <string.h>
@@ -27,6 +28,10 @@ static const char prelu_rank[] =
 static const char clip_low[] =
     FAULT "it rounds Clip's lower bound to a whole number and scales the upper bound wrongly; use "
           "Max and Min instead";
+static const char lstm_bias[] =
+    FAULT "it writes an int8 LSTM without biases with biases from unset memory; give it zeros";
+static const char threshold[] =
+    FAULT "it clips ThresholdedRelu at alpha instead of cutting below it; use x * (x > alpha)";
 
 /* Where a task reads and how far its groups of channels lie apart. */
 static bool find_source(const emu_task *task, uint32_t *address, uint32_t *plane) {
@@ -145,6 +150,24 @@ static bool is_cut_short(const rkr_emu *emu, const emu_node *node, const rkr_emu
     return false;
 }
 
+/* A bias of a recurrent layer in int8 that no calibration gives. */
+static bool has_unset_bias(const rkr_emu *emu, const emu_node *node) {
+    const rkr_emu_node *n = &node->public;
+    const emu_tensor *b = n->n_inputs > 3 ? &emu->model->tensors[n->inputs[3]] : NULL;
+    const uint32_t group = emu->soc->packing.bias_group;
+    bool found = false;
+    if (b != NULL && b->is_constant && b->public.type == 6 && strstr(n->op, "LSTM") != NULL) {
+        for (uint32_t at = 0; at + 8 * group <= b->bytes; at += 8 * group) {
+            for (uint32_t k = 0; k < group; k++) {
+                const uint8_t *value = emu->memory + b->address + at + 4 * k;
+                const int64_t bias = (int32_t)emu_number(value, 4);
+                found = found || bias > (1 << 29) || bias < -(1 << 29);
+            }
+        }
+    }
+    return found;
+}
+
 const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     const rkr_emu_node *public = &node->public;
     if (public->n_inputs == 0 || public->n_outputs == 0) {
@@ -177,6 +200,12 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     if (node->n_tasks > 0 && strcmp(public->op, "PRelu") == 0 && in->n_dims == 3 &&
         in->layout == RKR_EMU_PLAIN) {
         return prelu_rank;
+    }
+    if (has_unset_bias(emu, node)) {
+        return lstm_bias;
+    }
+    if (node->n_tasks > 0 && strcmp(public->op, "ThresholdedRelu") == 0) {
+        return threshold;
     }
     const emu_task *first = &emu->tasks[node->first_task];
     if (node->n_tasks > 0 && emu->soc->family == EMU_RV1106 && ends_with(public->op, "Clip") &&

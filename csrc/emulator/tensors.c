@@ -54,6 +54,11 @@ static bool place(const rkr_emu *emu, const emu_tensor *tensor, placement *at) {
             return false;
         }
         at->batch = (at->c + at->group - 1) / at->group * at->plane; /* native[1] may be more */
+        /* Images of a model's input begin at whole groups of 8 channels where there is room. */
+        const uint64_t whole = (at->c + 7) / 8 * (8 / (at->group < 8 ? at->group : 8)) * at->plane;
+        if (t->kind == 1 && bytes == 2 && at->group < 8 && tensor->bytes >= at->n * whole) {
+            at->batch = whole;
+        }
         return (uint64_t)t->native[1] * at->group >= at->c;
     }
     if (t->n_dims == 4 && t->layout == RKR_EMU_NHWC) {

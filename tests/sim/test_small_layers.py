@@ -33,9 +33,17 @@ WRONG = {
     # takes other pixels where 17 * 0.75 is cut to 12
     "resize_rk3566": "it resizes by another scale",
     # slices the result of an LSTM, which lies in plain order, as groups of channels
-    "recurrent_rv1103b": "reads past the values of",
+    "recurrent_rv1103b": "takes plain order for channels",
     # writes 1,280 bytes of Softplus where 1,056 are reserved, and HardSigmoid's result lies there
     "little_memory_rv1103b": "it reserves less memory for the result",
+    # clips at alpha, which is 1, what it should cut below it
+    "threshold_rk3588": "it clips ThresholdedRelu at alpha",
+    # says of one operand that it lies in plain order, and reads it like the other one
+    "two_orders_rk3588": "reads as channels, as it does the other operand",
+    # says that HardSwish's source lies in plain order
+    "plain_hardswish_rk3566": "takes plain order for channels",
+    # leaves the biases that the network does not have as memory was
+    "no_biases_rk3566": "biases from unset memory",
     # lets the 65th channel read two kernels where one was stored
     "lone_channel_rk3576": "reads past the end of",
 }
@@ -74,10 +82,12 @@ def differences(path: Path) -> tuple[Emulator, float]:
 def test_equals_the_network_or_says_why_not(path: Path) -> None:
     """A result that is not the network's has a verdict that says so."""
     emulator, steps = differences(path)
-    doubts = [n.reason for n in emulator.emulation.nodes if n.verdict == Verdict.DECODED]
+    nodes = emulator.emulation.nodes
     if path.stem in WRONG:
         assert steps > 8
-        assert any(WRONG[path.stem] in reason for reason in doubts)
+        doubts = [n for n in nodes if n.verdict in (Verdict.DECODED, Verdict.ASSUMED)]
+        assert any(WRONG[path.stem] in node.reason for node in doubts)
     else:
         assert steps < 3
+        doubts = [n.reason for n in nodes if n.verdict == Verdict.DECODED]
         assert all(reason.startswith("no network has proven") for reason in doubts)

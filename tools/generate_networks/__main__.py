@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 from generate_networks import judge, record, shrink  # noqa: E402
-from generate_networks.families import FAMILIES, draw  # noqa: E402
 from generate_networks.toolkit import Toolkit  # noqa: E402
+from generate_networks.whole import FAMILIES, draw  # noqa: E402
 
 PAIRS = ("rk3588:int8", "rk3588:float16", "rk3566:int8", "rk3562:int8", "rk3576:int8",
          "rv1106:int8", "rv1103b:int8", "rk3566:float16", "rk3562:float16", "rk3576:float16",

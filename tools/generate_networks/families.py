@@ -5,13 +5,12 @@ A step takes a tensor [n, c, h, w] and returns another one, so that chains can b
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from .network import Case, Network, Value
+from .network import Network, Value
 
 Step = Callable[[Network, Value], Value]
 Choice = TypeVar("Choice")
@@ -565,24 +564,3 @@ FAMILIES: dict[str, Callable[[Network], Value | list[Value]]] = {
     "chain2": _chain(2), "chain3": _chain(3), "chain4": _chain(4), "chain5": _chain(5),
     "chainbatch": _chain(2, (2, 3)),
 }  # fmt: skip
-
-
-def draw(seed: int, family: str, index: int) -> Case:
-    """Draw a network; the same numbers give the same network."""
-    for attempt in range(50):
-        random = np.random.default_rng([seed, zlib.crc32(family.encode()), index, attempt])
-        net = Network(random)
-        try:
-            found = FAMILIES[family](net)
-            outputs = found if isinstance(found, list) else [found]
-            if all(0 < np.prod(each.shape) < 60000 for each in outputs):
-                return Case(
-                    family,
-                    index,
-                    net.finish(*outputs),
-                    tuple(net.inputs),
-                    int(random.integers(2**31)),
-                )
-        except Exception:  # shapes that do not fit: onnx has many names for it
-            continue
-    raise ValueError(f"{family}:{index}: no network in 50 attempts")

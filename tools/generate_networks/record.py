@@ -15,8 +15,8 @@ import numpy as np
 from rknn_runtime.sim.emulator import Emulator, EmulatorError
 
 from . import judge
-from .families import FAMILIES, draw
 from .toolkit import Toolkit
+from .whole import FAMILIES, draw
 
 #: Larger files and answers are left out.
 _MOST_BYTES, _MOST_VALUES = 40_000, 1200
