@@ -167,12 +167,13 @@ def test_the_images_are_small_and_shown() -> None:
 
 
 def test_the_images_can_be_drawn_anew(tmp_path: Path) -> None:
-    """The command that docs/tasks.md names draws images of the same names and sizes."""
+    """The commands that two pages name draw images of the same names and sizes."""
     pillow = pytest.importorskip("PIL.Image")
-    (command,) = re.findall(
-        r"`python (tools/\S+\.py)` drew them", (ROOT / "docs/tasks.md").read_text("utf-8")
-    )
-    run(sys.executable, str(ROOT / command), str(tmp_path), folder=ROOT)
+    pytest.importorskip("onnxruntime")
+    for page in ("tasks.md", "wrong-detections.md"):
+        text = (ROOT / "docs" / page).read_text("utf-8")
+        (command,) = re.findall(r"`python (tools/\S+\.py)` drew them", text)
+        run(sys.executable, str(ROOT / command), str(tmp_path), folder=ROOT)
     assert sorted(path.name for path in tmp_path.iterdir()) == [image.name for image in IMAGES]
     for image in IMAGES:
         with pillow.open(image) as old, pillow.open(tmp_path / image.name) as new:
