@@ -45,7 +45,7 @@ def needs_nothing(line: str) -> bool:
     words = shlex.split(line)
     files = [word for word in words[1:] if re.search(r"\.\w+$|/", word)]
     own = [word for word in files if not word.startswith(("examples/", "tests/", "found"))]
-    if words[0] in ("sim-library", "completion", "record"):
+    if words[0] in ("demo", "sim-library", "completion", "record"):
         return True
     return words[0] in ("info", "predict", "detect", "bench", "verify") and not own and (
         "--sim" in words or words[0] in ("info", "predict")

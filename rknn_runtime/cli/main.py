@@ -26,6 +26,7 @@ from rknn_runtime.errors import LibraryLoadError, RknnError
 #: docstring is the help of the command, ``add_arguments(parser)`` declares its arguments, and
 #: ``run(arguments)`` runs it and returns the exit status, or None for 0.
 COMMANDS = {
+    "demo": "detect objects in a picture of the package, on any machine",
     "info": "show the inputs, outputs and memory of a model",
     "convert": "make a .rknn file from a trained network, on a PC",
     "detect": "find objects in images, videos, cameras and streams",
@@ -101,6 +102,11 @@ def _run(parsed: Namespace) -> int:
         print(f"rknn-runtime: {printable_lines(told.splitlines())}", file=sys.stderr)
         if isinstance(error, LibraryLoadError):
             print("Commands take --library PATH, or --sim for the simulated NPU.", file=sys.stderr)
+        return 1
+    except RuntimeError as error:
+        if str(error) != "can't start new thread":
+            raise
+        print(f"rknn-runtime: {error}: raise the limit of `ulimit -u`", file=sys.stderr)
         return 1
     return status
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
+import numpy as np
 import pytest
 from paths import PROJECT
+from videos import write_video
 
 from rknn_runtime.cli import main
 from rknn_runtime.cli.main import COMMANDS
+from rknn_runtime.sim import Control
 
 
 def test_help_names_every_command_and_imports_none() -> None:
@@ -47,6 +52,34 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
     told = capsys.readouterr()
     assert told.out == ""
     assert all(f"\n    {name}" in told.err for name in COMMANDS)
+
+
+@pytest.mark.parametrize("allowed", range(6))
+def test_a_limit_of_threads_is_one_line(
+    allowed: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Whichever thread is refused, as by RLIMIT_NPROC; and every context is released."""
+    start, started = threading.Thread.start, []
+
+    def limited(thread: threading.Thread) -> None:
+        started.append(thread)
+        if len(started) > allowed:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    model = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
+    video = tmp_path / "video.avi"
+    write_video(video, [np.zeros((64, 64, 3), np.uint8)] * 3, 10)
+    status = main(["detect", str(model), str(video), "--sim", "--contexts", "2", "--quiet"])
+    said = capsys.readouterr().err
+    assert Control().live == (0, 0, 0)
+    if status:
+        assert said == "rknn-runtime: can't start new thread: raise the limit of `ulimit -u`\n"
+    assert (status == 0) == (len(started) <= allowed)
 
 
 def test_without_a_library_the_options_are_named(

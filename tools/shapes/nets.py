@@ -1,7 +1,7 @@
-"""Small detectors for the synthetic scenes, in the four output forms that the ecosystem uses.
+"""Small detectors for the synthetic scenes, in the output forms that the ecosystem uses.
 
 Every net is the same backbone and neck (convolutions with ReLU, CSP blocks, SPPF, FPN + PAN,
-strides 8, 16 and 32) with one of four heads; ``HEADS`` lists them.
+strides 8, 16 and 32) with one of four heads, or the smallest one; ``HEADS`` lists them.
 A net returns raw maps while it is trained; ``export_form`` gives the graph that is exported.
 The exported graphs hold only what the NPU runtimes run themselves: Conv, Relu, Sigmoid, MaxPool,
 Resize (nearest), Concat, Add with a constant, Reshape, ReduceSum, Clip; no Slice, Split,
@@ -22,9 +22,11 @@ LTRB_RANGE = 8.0  # the single-output head's largest distance to a side, in stri
 class ConvBlock(nn.Sequential):
     """Convolution without bias, batch norm, ReLU; the padding keeps the size / stride."""
 
-    def __init__(self, c_in: int, c_out: int, kernel: int = 3, stride: int = 1) -> None:
+    def __init__(
+        self, c_in: int, c_out: int, kernel: int = 3, stride: int = 1, groups: int = 1
+    ) -> None:
         super().__init__(
-            nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2, bias=False),
+            nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2, groups=groups, bias=False),
             nn.BatchNorm2d(c_out),
             nn.ReLU(inplace=True),
         )
@@ -97,23 +99,62 @@ class Features(nn.Module):
         return [p8, p16, p32]
 
 
+class SeparableBlock(nn.Sequential):
+    """A 3x3 convolution of each channel alone, then a 1x1 convolution of all."""
+
+    def __init__(self, c_in: int, c_out: int, stride: int = 1) -> None:
+        super().__init__(ConvBlock(c_in, c_in, 3, stride, groups=c_in), ConvBlock(c_in, c_out, 1))
+
+
+class SmallFeatures(nn.Module):
+    """As `Features`, of few weights: separable convolutions, and no way down again."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        c = channels
+        self.to8 = nn.Sequential(
+            ConvBlock(3, c // 2, 3, 2),
+            ConvBlock(c // 2, c // 2, 3, 2),
+            SeparableBlock(c // 2, c, 2),
+            SeparableBlock(c, c),
+        )
+        self.to16, self.to32 = (
+            nn.Sequential(SeparableBlock(c, c, 2), SeparableBlock(c, c), SeparableBlock(c, c))
+            for _ in range(2)
+        )
+        self.up = nn.Upsample(scale_factor=2, mode="nearest")
+        self.top16, self.top8 = ConvBlock(2 * c, c, 1), ConvBlock(2 * c, c, 1)
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        f8 = self.to8(images)
+        f16 = self.to16(f8)
+        f32 = self.to32(f16)
+        t16 = self.top16(torch.cat([self.up(f32), f16], 1))
+        p8 = self.top8(torch.cat([self.up(t16), f8], 1))
+        return [p8, t16, f32]
+
+
 class Branches(nn.Module):
     """Per level: a box branch of ``box_channels`` and a class branch, not activated."""
 
-    def __init__(self, channels: int, box_channels: int, box_bias: float) -> None:
+    def __init__(
+        self, channels: int, box_channels: int, box_bias: float, block: type[nn.Module] = ConvBlock
+    ) -> None:
         super().__init__()
-        self.box = nn.ModuleList(_branch(channels, box_channels, box_bias) for _ in STRIDES)
+        self.box = nn.ModuleList(_branch(channels, box_channels, box_bias, block) for _ in STRIDES)
         # a prior of 1 % per class keeps the first steps from drowning in background
-        self.cls = nn.ModuleList(_branch(channels, len(CLASSES), -4.6) for _ in STRIDES)
+        self.cls = nn.ModuleList(_branch(channels, len(CLASSES), -4.6, block) for _ in STRIDES)
 
     def forward(self, levels: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
         return [(b(x), c(x)) for b, c, x in zip(self.box, self.cls, levels)]
 
 
-def _branch(channels: int, out: int, bias: float) -> nn.Sequential:
+def _branch(
+    channels: int, out: int, bias: float, block: type[nn.Module] = ConvBlock
+) -> nn.Sequential:
     last = nn.Conv2d(channels, out, 1)
     nn.init.constant_(last.bias, bias)
-    return nn.Sequential(ConvBlock(channels, channels), last)
+    return nn.Sequential(block(channels, channels), last)
 
 
 class SingleOutputNet(nn.Module):
@@ -183,6 +224,15 @@ class DflNet(nn.Module):
     def export_form(self) -> nn.Module:
         """Return the module with the nine outputs."""
         return _SplitExport(self.features, self.head, with_sum=True)
+
+
+class SmallNet(DflNet):
+    """The same of 33,000 weights, for the demonstration in the wheel."""
+
+    def __init__(self, widths: tuple[int, ...], neck: int) -> None:
+        nn.Module.__init__(self)
+        self.features = SmallFeatures(neck)
+        self.head = Branches(neck, 4 * DFL_BINS, 1.0, SeparableBlock)
 
 
 class EndToEndNet(nn.Module):
@@ -264,6 +314,7 @@ HEADS = {
     "yolov5": (AnchorNet, SMALL),
     "yolov8": (DflNet, SMALL),
     "yolov10": (EndToEndNet, SMALL),
+    "small": (SmallNet, ((), 32)),
 }
 
 

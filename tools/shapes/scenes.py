@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 CLASSES = ("circle", "square", "triangle", "star", "cross", "ring")
-SIZE = 320  # side of the networks' input in pixels
+SIZE = int(os.environ.get("SHAPES_SIZE", 320))  # side of the networks' input in pixels
 
 TRAIN_SEEDS = range(0, 2_000_000)
 CALIBRATION_SEEDS = range(2_000_000, 2_000_200)
-PROGRESS_SEEDS = range(2_500_000, 2_500_100)  # looked at while training, decides nothing
+PROGRESS_SEEDS = range(2_500_000, 2_500_040)  # looked at while training, decides nothing
 HELD_OUT_SEEDS = range(3_000_000, 4_000_000)
 
 PAD_VALUE = 114  # grey of letterbox bars, the value that the YOLO papers' code uses

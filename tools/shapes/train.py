@@ -98,7 +98,14 @@ def _vary(
 
 
 def train(
-    head: str, minutes: float, *, batch: int, lr: float, seed: int, init: Path | None
+    head: str,
+    minutes: float,
+    *,
+    batch: int,
+    lr: float,
+    seed: int,
+    init: Path | None,
+    bfloat16: bool,
 ) -> nn.Module:
     """Train for about ``minutes`` and return the averaged (EMA) net."""
     torch.manual_seed(seed)
@@ -120,7 +127,7 @@ def train(
             group["lr"] = rate
         images, boxes, class_ids = pool.batch(batch)
         images = images.contiguous(memory_format=torch.channels_last)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
             loss = loss_of(net, images, boxes, class_ids)
         optimizer.zero_grad()
         loss.backward()
@@ -129,14 +136,13 @@ def train(
         step += 1
         _average(average, net, 0.999 * (1 - math.exp(-step / 500)))
         recent.append(float(loss.detach()))
-        if time.monotonic() - report > 60:
-            report = time.monotonic()
+        if time.monotonic() - report > 240:
             print(
                 f"{share:4.0%} step {step} scenes {pool.drawn} lr {rate:.5f} "
                 f"loss {np.mean(recent):.4f} mAP@0.5 {_progress(average):.3f}",
                 flush=True,
             )
-            recent = []
+            recent, report = [], time.monotonic()
     pool.close()
     return average.eval()
 
@@ -188,10 +194,17 @@ def main() -> None:
     parser.add_argument(
         "--init", type=Path, help="a .pt file: start from its weights where they fit"
     )
+    parser.add_argument("--float32", action="store_true", help="for a CPU without bfloat16")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     net = train(
-        args.head, args.minutes, batch=args.batch, lr=args.lr, seed=args.seed, init=args.init
+        args.head,
+        args.minutes,
+        batch=args.batch,
+        lr=args.lr,
+        seed=args.seed,
+        init=args.init,
+        bfloat16=not args.float32,
     )
     export_onnx(net, args.out)
     torch.save(net.state_dict(), args.out.with_suffix(".pt"))
