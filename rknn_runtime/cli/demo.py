@@ -16,6 +16,7 @@ import shlex
 import struct
 import zlib
 from argparse import ArgumentParser, Namespace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,8 @@ def run(arguments: Namespace) -> None:
         image = stored["palette"][stored["pixels"]]
     with Detector.open(MODEL, library="sim") as detector:
         found = detector(image)
-    replace_file(arguments.output, png_of(found.draw(image)))
+    has_pillow = find_spec("PIL") is not None
+    replace_file(arguments.output, png_of(found.draw(image, captions=has_pillow)))
     if arguments.json:
         print(json.dumps({"output": arguments.output, **found.to_dict()}))
         return
@@ -59,7 +61,7 @@ def run(arguments: Namespace) -> None:
     lines = [
         f"The simulated NPU ran {MODEL.name}, an int8 network for RK3588 that finds drawn shapes:",
         *(f"  {line}" for line in str(found).splitlines()),
-        f"Wrote {arguments.output}.",
+        f"Wrote {arguments.output}" + ("." if has_pillow else "; with Pillow it has captions."),
         "",
         "Next:",
         f"  rknn-runtime info {model}",

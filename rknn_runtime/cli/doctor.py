@@ -3,8 +3,8 @@
 Looks at board, driver, device nodes, libraries, model, memory, clocks and logs,
 and prints the first cause first, with the command that repairs it. A model is
 also loaded and run once. With photos, it reads the model in all the ways that
-people get wrong, on the simulated NPU, and names the most plausible one; the page
-"Wrong or no detections" of the documentation shows them.
+people get wrong, on the simulated NPU, and names the most plausible one; see
+"Wrong or no detections" in the documentation.
 
 Examples:
   rknn-runtime doctor                           # this machine

@@ -332,7 +332,7 @@ class Detections:
         each object: the name (or the class number) and the confidence in percent. Lines and
         letters grow with the image; letters shrink with small boxes, and a caption that would
         hide a box is left out. COCO's persons have blue left limbs and orange right ones.
-        Only the part of a mask inside its box is drawn. Needs Pillow: ``pip install Pillow``.
+        Only the part of a mask inside its box is drawn. Captions need Pillow.
 
         Args:
             image: The image that the coordinates belong to: an array ``(H, W)``, ``(H, W, 1)``,

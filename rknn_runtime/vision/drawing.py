@@ -111,7 +111,6 @@ def draw_objects(
     threshold = _threshold(style.keypoint_threshold)
     joined = _joined(style.skeleton, 0 if keypoints is None else keypoints.shape[1])
     around = xyxy if xyxyxyxy is None else _bounds(xyxyxyxy)
-    letters = _load_font(_font_path(style.font), _letter_size(height + width, around))
     line = max(1, round((height + width) * 0.002))
     if style.line_width is not None:
         line = as_int(style.line_width, "line_width", 0, 1000)
@@ -126,8 +125,10 @@ def draw_objects(
     # The most certain object is on top, and its caption is placed first; of masks the smallest.
     ranked = np.argsort(-found.confidence, kind="stable")
     below = ranked[::-1]
-    writer = _CaptionWriter(canvas, letters, max(line, 1))
+    writer = None
     if style.has_captions:
+        letters = _load_font(_font_path(style.font), _letter_size(height + width, around))
+        writer = _CaptionWriter(canvas, letters, max(line, 1))
         writer.place([captions[i] for i in ranked.tolist()], np.ascontiguousarray(around[ranked]))
     if mask is not None:
         areas = np.subtract(xyxy[:, 2:], xyxy[:, :2], dtype=np.float64).prod(axis=1)
@@ -152,7 +153,8 @@ def draw_objects(
             max(line, 1),
             limbs,
         )
-    writer.paint(paper[ranked], ink[ranked])
+    if writer is not None:
+        writer.paint(paper[ranked], ink[ranked])
     if isinstance(image, np.ndarray):
         return canvas.pixels if out is None else out
     return import_pillow().Image.fromarray(canvas.pixels)

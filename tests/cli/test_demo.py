@@ -19,12 +19,14 @@ from rknn_runtime.cli.main import main
 def test_it_needs_no_package_and_says_what_is_next(tmp_path: Path) -> None:
     """Pillow is not there; the picture is where it says, and its first next command works."""
     code = (
-        "import sys; sys.modules.update(dict.fromkeys(('PIL', 'onnx', 'cv2', 'yaml')))\n"
+        "import sys, importlib.util as u; find = u.find_spec\n"
+        "sys.modules.update(dict.fromkeys(('PIL', 'onnx', 'cv2', 'yaml')))\n"
+        "u.find_spec = lambda name: None if name == 'PIL' else find(name)\n"
         "from rknn_runtime.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", code, "demo"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "simulated NPU" in done.stdout and "Wrote rknn-demo.png" in done.stdout
+    assert "simulated NPU" in done.stdout and "Wrote rknn-demo.png; with Pillow" in done.stdout
     assert (tmp_path / "rknn-demo.png").read_bytes().startswith(b"\x89PNG")
     shown = re.findall(r"^  rknn-runtime (.*)$", done.stdout, re.MULTILINE)
     assert len(shown) == 3

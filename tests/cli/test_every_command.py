@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 ROWS = {
-    "demo": Row("-o {folder}/found.png", "x", "-o {folder}/nowhere/found.png", "detections"),
+    "demo": Row("-o {folder}/found.png", "-o", "-o {folder}/nowhere/found.png", "detections"),
     "info": Row("{model}", "--graph x.png {model}", "{torn}", "inputs"),
     "convert": Row("{folder}/net.onnx --for rk3588", "{model}", "{torn} --for rk3588", "target"),
     "detect": Row("{model} {photos} --sim", "{model}", "{torn} {photos} --sim", "detections"),

@@ -73,6 +73,7 @@ bench suite model.rknn --sim -o {x}
 bench --layers model.rknn --sim -o {x}
 accuracy model.rknn model.rknn --images photos --plot {x}.svg
 record model.rknn sample.npy -o {x}
+demo -o {x}
 """
 WRITTEN_FOLDERS = """
 detect model.rknn photos --sim --save {x}
