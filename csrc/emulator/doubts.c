@@ -343,6 +343,24 @@ static void check_task(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t *l
     }
 }
 
+/* The bytes that the tasks of a node write into this part of memory, at most. */
+static uint64_t count_written(const rkr_emu *emu, const emu_node *node, uint64_t start,
+                              uint64_t end) {
+    const region part = {.start = start, .end = end};
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < node->n_tasks; i++) {
+        const emu_task *task = &emu->tasks[node->first_task + i];
+        if (task->kind == EMU_TASK_NOTHING) {
+            continue;
+        }
+        const region to = result_of(task);
+        if (overlap(&to, &part)) {
+            bytes += (uint64_t)to.planes * to.lines * to.pixels * to.bytes;
+        }
+    }
+    return bytes;
+}
+
 /* Either all groups of channels of an output are written, or none: another node does it. */
 static void check_writing(rkr_emu *emu, emu_node *node, const emu_tensor *output, uint32_t *left) {
     const rkr_emu_tensor *t = &output->public;
@@ -357,6 +375,13 @@ static void check_writing(rkr_emu *emu, emu_node *node, const emu_tensor *output
         return;
     }
     *left -= (uint32_t)(planes * node->n_tasks);
+    const uint64_t end = output->address + bytes;
+    if (planes == 0 && node->tasks_understood &&
+        count_written(emu, node, output->address, end) < bytes) {
+        doubt(emu, node, node->first_task, "and those that follow do not write all of",
+              output->public.name);
+        return;
+    }
     for (uint64_t n = 0; n < planes; n++) {
         const uint64_t start = output->address + n * plane;
         if (!is_written(emu, node, node->n_tasks, start, start + plane)) {

@@ -101,7 +101,7 @@ static double nearest(const emu_attributes *a, double x) {
 /* Where a coordinate of the output lies in the input: two neighbours and a weight. */
 static double source_of(const emu_attributes *a, uint32_t at, uint32_t in, uint32_t out,
                         float scale, uint32_t near[2]) {
-    double x = ((double)at + 0.5) / (double)scale - 0.5;
+    double x = (double)(((float)at + 0.5f) / scale - 0.5f); /* ties as in onnxruntime's float32 */
     if (strcmp(a->coordinates, "asymmetric") == 0) {
         x = (double)at / (double)scale;
     } else if (strcmp(a->coordinates, "align_corners") == 0) {

@@ -202,7 +202,12 @@ class RKNNLite:
         return self._tried("inference", None, work)
 
     def get_sdk_version(self) -> str | None:
-        """Return the versions of runtime and driver as a framed text; None on failure."""
+        """Return the versions of runtime and driver as a framed text; None on failure.
+
+        Raises:
+            RknnError: With ``strict``: the runtime failed, or another thread released it.
+            ValueError: With ``strict``: `init_runtime` was not called.
+        """
         return self._tried("get_sdk_version", None, lambda: self._ready().get_sdk_version()[0])
 
     def eval_perf(self, is_print: bool = True, fix_freq: bool = True) -> str | None:

@@ -178,7 +178,8 @@ def test_a_frame_stops_at_its_first_failure(
     inputs = ffi.new("rknn_tensor_mem *[]", [memory] * 2)
     outputs = ffi.new("rknn_tensor_mem *[]", [memory] * 3)
     steps = {"failed": -1, "failed_index": 99, "done_ns": 7}
-    model = ffi.new("rkr_bound_model *", (handle, 77, inputs, 2, outputs, 3, steps))
+    model = ffi.new("rkr_bound_model *", (handle, 77, inputs, 2, outputs, 3))
+    model.steps = steps
     steps = model.steps
     if with_image:
         pixel = ffi.new("uint8_t[]", 1)
