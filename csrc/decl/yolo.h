@@ -78,11 +78,11 @@ int rkr_nms(const float *xyxy, const float *score, const int32_t *class_id, size
             float iou_threshold, size_t max_detections, uint32_t *keep, size_t *n_kept);
 
 /* One scale of a head whose boxes and class scores are apart. Cell (x, y) has its centre
- * at ((x + 0.5) * stride_x, (y + 0.5) * stride_y). box: 4 * n_bins channels from box_first,
- * the distances from the centre to left, top, right, bottom in strides: as such (n_bins 1)
- * or each as a distribution over 0 .. n_bins - 1 whose mean counts (softmax; distribution
- * focal loss, arXiv 2006.04388). score: n_classes channels from score_first. score_sum:
- * one channel, never below the highest class score but for rounding and the end of its
+ * at ((x + offset) * stride_x, (y + offset) * stride_y); `offset` is mostly 0.5. box: 4 * n_bins
+ * channels from box_first, the distances from the centre to left, top, right, bottom in strides: as
+ * such (n_bins 1) or each as a distribution over 0 .. n_bins - 1 whose mean counts (softmax;
+ * distribution focal loss, arXiv 2006.04388). score: n_classes channels from score_first.
+ * score_sum: one channel, never below the highest class score but for rounding and the end of its
  * range, so that cells below the threshold need not be read; data NULL: absent. */
 typedef struct {
     rkr_tensor_view box;
@@ -92,11 +92,13 @@ typedef struct {
     uint32_t score_first;
     float stride_x;
     float stride_y;
+    float offset;
 } rkr_yolo_branch;
 
 /* One scale, and one anchor of it, of a head with objectness: channels from `first` are
  * the box (4), objectness, and the class scores. Anchors in pixels; heads without anchors
- * do not read them. */
+ * do not read them. `offset` is read by priors and points alone: the anchor of cell (x, y) has its
+ * centre at ((x + offset) * stride_x, (y + offset) * stride_y). */
 typedef struct {
     rkr_tensor_view view;
     uint32_t first;
@@ -104,12 +106,29 @@ typedef struct {
     float stride_y;
     float anchor_width;
     float anchor_height;
+    float offset;
 } rkr_yolo_grid;
+
+/* One scale, and one anchor of it, of a head whose boxes are relative to prior boxes. `box`: 4
+ * channels. `score`: n_classes channels from score_first; for a softmax the channel before them is
+ * the background. `objectness`: one channel; data NULL: absent. */
+typedef struct {
+    rkr_yolo_grid box;
+    rkr_tensor_view score;
+    rkr_tensor_view objectness;
+    uint32_t score_first;
+    uint32_t objectness_first;
+} rkr_yolo_prior;
 
 /* What a value v of an angle stands for. */
 #define RKR_ANGLE_SIGMOID 0 /* (v - 0.25) * pi */
 #define RKR_ANGLE_LOGIT 1   /* the same of 1 / (1 + e^-v) */
 #define RKR_ANGLE_RADIANS 2 /* v */
+
+/* How scores become probabilities: they are, by 1 / (1 + e^-v), or by e^v / sum(e^v). */
+#define RKR_SCORE_READY 0
+#define RKR_SCORE_SIGMOID 1
+#define RKR_SCORE_SOFTMAX 2 /* rkr_yolo_decode_priors alone */
 
 /* A model's head, filled once, and all that decoding a frame of it takes. `decode` is one of the
  * functions rkr_yolo_decode_* below, each of which says what it reads of the head. */
@@ -120,13 +139,16 @@ struct rkr_yolo_decoder {
     const rkr_tensor_view *output;
     const rkr_yolo_branch *branches;
     const rkr_yolo_grid *grids;
+    const rkr_yolo_prior *priors;
     size_t n_branches;
     size_t n_grids;
+    size_t n_priors;
     uint32_t n_classes;
     uint32_t n_bins;
-    int sigmoid;    /* 1: scores are logits */
-    int angle_kind; /* RKR_ANGLE_* */
-    float scale_x;  /* multiply the boxes: 1 for pixels, the input's width and height for 0..1 */
+    int sigmoid;                          /* RKR_SCORE_* */
+    int angle_kind;                       /* RKR_ANGLE_* */
+    float centre_variance, size_variance; /* of prior boxes */
+    float scale_x; /* multiply the boxes: 1 for pixels, the input's width and height for 0..1 */
     float scale_y;
     rkr_yolo_options options;
     rkr_yolo_workspace *workspace;
@@ -175,6 +197,13 @@ int rkr_yolo_decode_anchors(rkr_yolo_decoder *decoder, const rkr_placement *plac
  * theirs alone. */
 int rkr_yolo_decode_yolox(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
+/* RetinaFace, YuNet, SSD: priors, n_classes, sigmoid, variances. With values v of a cell and its
+ * prior box, centre = centre of the prior + v[0..1] * centre_variance * anchor, size =
+ * e^(v[2..3] * size_variance) * anchor (arXiv 1512.02325). The confidence is the highest class
+ * score, with objectness sqrt(score * objectness), both held to 0..1 (YuNet). `source` counts
+ * cells, prior after prior. */
+int rkr_yolo_decode_priors(rkr_yolo_decoder *decoder, const rkr_placement *placement);
+
 /* Intersection over union of two convex quadrangles, x and y of their corners in order; 0
  * where one has no area. */
 double rkr_quadrangle_iou(const float *a, const float *b);
@@ -184,6 +213,14 @@ double rkr_quadrangle_iou(const float *a, const float *b);
  * and anchors are not read. */
 int rkr_yolo_gather(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_channels,
                     const uint32_t *source, size_t n, float *dst);
+
+/* Points that are relative to anchors: of each of the cells that source[0 .. n) names, n_points
+ * pairs of channels x, y from its grid's `first`: point = centre of the anchor + v * anchor. To
+ * dst[n][n_points][3]: x, y, and 1, which stands for a confidence. In pixels of the model's input,
+ * or, with a placement, of the image, in double precision and not cut off at its edges. At most
+ * 128 points. */
+int rkr_yolo_points(const rkr_yolo_grid *grids, size_t n_grids, uint32_t n_points,
+                    const uint32_t *source, size_t n, const rkr_placement *placement, float *dst);
 
 /* The image that masks are made for, and where it lies on the prototypes: the centre of
  * pixel (x, y) is at ((x + 0.5) * scale_x + offset_x, (y + 0.5) * scale_y + offset_y), where

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Heads whose boxes and class scores are separate tensors, one pair per scale:
- * YOLOv6, v8, v9, v10, 11, 12, 26 and PP-YOLOE as the vendor's model zoo exports them.
+ * YOLOv6, v8, v9, v10, 11, 12, 26 and PP-YOLOE as the vendor's model zoo exports them, SCRFD.
  *
- * x1 = (x + 0.5 - left) * stride_x, x2 = (x + 0.5 + right) * stride_x, same for y.
+ * x1 = (x + offset - left) * stride_x, x2 = (x + offset + right) * stride_x, same for y.
  * With n_bins > 1 each distance is the mean of a distribution,
  *   sum(i * e^b[i]) / sum(e^b[i]),   i = 0 .. n_bins - 1
  * (distribution focal loss). In 8-bit tensors b[i] - max(b) is one of 256 values, whose
@@ -128,8 +128,8 @@ static void decode_cell(const branch_decoder *decoder, const rkr_scan *scan, uin
     }
     float distances[4];
     load_distances(decoder, cell, distances);
-    float x = (float)(cell % branch->box.width) + 0.5f;
-    float y = (float)(cell / branch->box.width) + 0.5f;
+    float x = (float)(cell % branch->box.width) + branch->offset;
+    float y = (float)(cell / branch->box.width) + branch->offset;
     uint32_t source = decoder->first_source + cell;
     if (decoder->oriented) {
         push_oriented(decoder, distances, x, y, score, class_id, source);
@@ -200,7 +200,9 @@ static int check_branch(const rkr_yolo_branch *branch, uint32_t n_classes, uint3
         !rkr_view_has(&branch->score, branch->score_first, n_classes)) {
         return RKR_ERR_SHAPE;
     }
-    return isfinite(branch->stride_x) && isfinite(branch->stride_y) ? RKR_OK : RKR_ERR_ARGUMENT;
+    bool finite =
+        isfinite(branch->stride_x) && isfinite(branch->stride_y) && isfinite(branch->offset);
+    return finite ? RKR_OK : RKR_ERR_ARGUMENT;
 }
 
 static int check_angles(const rkr_yolo_decoder *decoder, uint64_t n_predictions) {

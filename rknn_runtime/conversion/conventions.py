@@ -33,7 +33,12 @@ ULTRALYTICS = Convention("Ultralytics", "RGB", (0.0,) * 3, (255.0,) * 3)
 # PaddleOCR reads images as BGR, and normalizes them in this order.
 TEXT_DETECTOR = Convention("a text detector of PaddleOCR", "BGR", *_IMAGENET)
 TEXT_LINE = Convention("a text line network of PaddleOCR", "BGR", *_HALF)
+RETINAFACE = Convention("RetinaFace", "BGR", (104.0, 117.0, 123.0), (1.0,) * 3)
+SCRFD = Convention("SCRFD", "RGB", (127.5,) * 3, (128.0,) * 3)
+YUNET = Convention("YuNet", "BGR", (0.0,) * 3, (1.0,) * 3)
 PADDLE = Convention("a detector of PaddleDetection", "RGB", *_IMAGENET)
+#: By the head that no other family has.
+_OF_HEADS = {"retinaface": RETINAFACE, "scrfd": SCRFD, "yunet": YUNET}
 
 
 def convention_of(
@@ -44,6 +49,8 @@ def convention_of(
         return None
     if head is not None and head.name.startswith("yolox"):
         return YOLOX
+    if head is not None and head.name in _OF_HEADS:
+        return _OF_HEADS[head.name]
     if "ultralytics" in graph.metadata.get("author", "").lower():
         return ULTRALYTICS
     # PP-YOLOE, whose head is known, comes with different means.

@@ -153,7 +153,9 @@ def _ends(graph: OnnxGraph, output: str) -> list[_End] | str:
 
 def _end_at(graph: OnnxGraph, tensor: str, node: Any) -> _End | str | None:
     """Return the tensor if a head begins there, None if not, or an error."""
-    is_scaled = node.op_type in ("Mul", "Add") and _scaled_convolution(graph, node)
+    is_scaled = (node.op_type in ("Mul", "Add") and _scaled_convolution(graph, node)) or (
+        node.op_type == "Mul" and _learned_scale(graph, node)
+    )
     if node.op_type != "Conv" and not is_scaled:
         return None
     if node.op_type == "Conv" and _is_expectation(graph, node):
@@ -195,6 +197,19 @@ def _scaled_convolution(graph: OnnxGraph, node: Any) -> bool:
         shape = (1, 1, 1, 1)[: 4 - values.ndim] + values.shape
         if shape[1] > 1 and values.size == shape[1]:
             return True
+    return False
+
+
+def _learned_scale(graph: OnnxGraph, node: Any) -> bool:
+    """Tell whether a node multiplies a convolution by a learned number, as in SCRFD and NanoDet.
+
+    A power of two is a stride, or part of a formula.
+    """
+    for given, other in (node.input, reversed(node.input)):
+        value, before = graph.constant(other), graph.producer(given)
+        if value is not None and value.size == 1 and before is not None:
+            is_power = float(np.log2(abs(value.item()) or 1.0)).is_integer()
+            return bool(before.op_type == "Conv" and not is_power)
     return False
 
 

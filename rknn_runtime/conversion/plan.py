@@ -14,6 +14,7 @@ from rknn_runtime.conversion.conventions import Convention, convention_of
 from rknn_runtime.conversion.cut import coefficients_apart, find_tail
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import CutHead, head_at_end, head_of
+from rknn_runtime.vision.heads.faces import FACES
 from rknn_runtime.vision.labels import Labels
 
 #: The toolkit's limit is below 1024 bytes.
@@ -74,6 +75,8 @@ def plan_of(
                 raise
             if task != "classify":
                 notes.append(f"not cut: {error}")
+    if named is None and found is not None and found.name in FACES:
+        named = ["face"]
     outputs = cut or tuple(load.get("outputs") or graph.outputs)
     _check_outputs(graph, outputs)
     onnx = graph.cut(outputs)

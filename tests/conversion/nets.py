@@ -301,3 +301,38 @@ def classifier():
     x = net.op("GlobalAveragePool", net.features()[1])
     net.output("scores", net.op("Softmax", net.flat(net.conv(x, 16, 10), 10), axis=1))
     return net
+
+
+def _rows(net, x, columns):
+    """``[1, n * columns, h, w]`` as ``[1, h * w * n, columns]``."""
+    return net.reshape(net.op("Transpose", x, perm=[0, 2, 3, 1]), 1, -1, columns)
+
+
+def faces(head):
+    """RetinaFace, SCRFD (with learned scales of its boxes) and YuNet, as their projects export."""
+    net = Net()
+    parts, per_cell = {
+        "retinaface": ({"loc": 4, "conf": 2, "landmarks": 10}, 2),
+        "scrfd": ({"score": 1, "bbox": 4, "kps": 10}, 2),
+        "yunet": ({"cls": 1, "obj": 1, "bbox": 4, "kps": 10}, 1),
+    }[head]
+    strides = (8, 16, 32) if head == "retinaface" else (8, 16)
+    scales = list(net.features())
+    if head == "retinaface":
+        scales.append(net.op("Relu", net.conv(scales[-1], 16, 16, 3, 2)))
+    for part, n in parts.items():
+        rows = []
+        for x, stride in zip(scales, strides):
+            # Distances of a trained network are not negative.
+            bias = 3 if (head, part) == ("scrfd", "bbox") else 0
+            x = net.conv(x, 16, n * per_cell, bias=bias)
+            if (head, part) == ("scrfd", "bbox"):
+                x = net.op("Mul", x, net.const(0.8 + stride / 100))
+            x = _rows(net, x, n)
+            rows.append(net.op("Sigmoid", x) if n == 1 else x)
+            if head != "retinaface":
+                net.output(f"{part}_{stride}", rows[-1])
+        if head == "retinaface":
+            joined = net.cat(*rows)
+            net.output(part, net.op("Softmax", joined, axis=-1) if part == "conf" else joined)
+    return net

@@ -14,6 +14,7 @@ from nets import (
     anchored,
     apart,
     classifier,
+    faces,
     pp_yoloe,
     scores_first,
     yolov6,
@@ -149,6 +150,36 @@ def test_a_cut_graph_detects_what_the_whole_one_says(name):
     for box, label, sure in zip(ours.xyxy, ours.class_id, ours.confidence):
         same = theirs.xyxy[(theirs.class_id == label) & (abs(theirs.confidence - sure) < 2e-3)]
         assert np.abs(same - box).max(1).min() < 0.3
+
+
+@pytest.mark.parametrize(
+    ("head", "pixels"),
+    [
+        ("retinaface", ("BGR", (104, 117, 123), (1, 1, 1))),
+        ("scrfd", ("RGB", (127.5,) * 3, (128,) * 3)),
+        ("yunet", ("BGR", (0,) * 3, (1,) * 3)),
+    ],
+)
+def test_faces_of_a_cut_graph_are_those_of_the_whole(head, pixels, tmp_path):
+    """Boxes and points, by the file alone; colours and means are those of the project."""
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / "x.onnx"
+    path.write_bytes(faces(head).model())
+    plan = plan_of(path, {}, False, "auto", None, None)
+    assert (plan.head.name, plan.labels) == (head, ["face"])
+    assert plan.family[1:] == pixels
+    quantized, _ = custom_string(plan.head, plan.labels, None, None, "RGB", quantized=True)
+    assert json.loads(quantized) == {"head": head, "labels": ["face"]}
+    said, _ = custom_string(plan.head, plan.labels, None, None, "RGB", quantized=False)
+    taken, ours = found_in(plan.onnx, "auto", 0.4, **json.loads(said))
+    whole, theirs = found_in(path.read_bytes(), "auto", 0.4, labels=["face"])
+    assert taken == whole == head
+    assert len(ours) == len(theirs) > 10
+    points, known = (each.keypoints[:, :, :2].reshape(len(each), -1) for each in (ours, theirs))
+    same = np.abs(points[:, None] - known).max(axis=2).argmin(axis=1)
+    np.testing.assert_allclose(points, known[same], rtol=2e-3, atol=0.3)
+    np.testing.assert_allclose(ours.xyxy, theirs.xyxy[same], rtol=2e-3, atol=0.3)
+    np.testing.assert_allclose(ours.confidence, theirs.confidence[same], atol=2e-3)
 
 
 @pytest.mark.parametrize("end", ["scaled", "nms"])

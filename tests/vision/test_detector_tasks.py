@@ -7,6 +7,7 @@ import pytest
 from native_tensors import dequantize, quantize
 from planting import Scene, iou
 from planting import anchors as planted_anchors
+from planting import faces as planted_faces
 from planting import oriented as planted_oriented
 from planting import segmentation as planted_segmentation
 from planting import split as planted_split
@@ -183,3 +184,24 @@ def test_classes(shape, soc):
     assert found.class_id[0] == 281
     e = np.exp(real[0].ravel() - real[0].max())
     assert found.confidence[0] == pytest.approx(float((e / e.sum())[281]), abs=1e-5)
+
+
+@pytest.mark.parametrize("soc", SOCS)
+@pytest.mark.parametrize("head", ["retinaface", "scrfd", "yunet"])
+def test_faces(head, soc):
+    """Five points of each planted face, in pixels of the image."""
+    scene = scene_of(1)
+    kind = {"per_cell": 2} if head == "scrfd" else {}
+    scales = getattr(planted_faces, head)(scene, True, **kind)
+    model, _ = model_of([x for scale in scales for x in scale], soc)
+    with model:
+        detector = Detector(model, ["face"])
+        assert detector.head == head
+        found = detector(IMAGE)
+        assert_boxes(found, scene)
+        transform = letterbox(IMAGE, SIZE)[1]
+        truth = np.stack([planted_faces.points_of(box) for box in scene.xyxy])
+        truth = transform.points_to_image(truth.astype(np.float32))
+        apart = np.abs(found.keypoints[:, None, :, :2] - truth).max(axis=(2, 3)).min(axis=1)
+        assert found.keypoints.shape[1:] == (5, 3) and apart.max() < 6
+        assert found.names == ["face"] * len(found)

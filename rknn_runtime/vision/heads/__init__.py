@@ -1,4 +1,4 @@
-"""Decoders of the outputs of YOLO models and classifiers, one file per family."""
+"""Decoders of the outputs of detectors and classifiers, one file per family."""
 
 from rknn_runtime import lazily
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         AnchorDecoder,
     )
     from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
+    from rknn_runtime.vision.heads.faces import RetinaFaceDecoder, ScrfdDecoder, YunetDecoder
     from rknn_runtime.vision.heads.find import HEADS, find_head
     from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
     from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
@@ -33,6 +34,8 @@ __all__ = [
     "ClassificationDecoder",
     "Classifications",
     "EndToEndDecoder",
+    "RetinaFaceDecoder",
+    "ScrfdDecoder",
     "SingleOrientedDecoder",
     "SingleOutputDecoder",
     "SinglePoseDecoder",
@@ -42,6 +45,7 @@ __all__ = [
     "SplitPoseDecoder",
     "SplitSegmentationDecoder",
     "YoloxDecoder",
+    "YunetDecoder",
     "find_head",
 ]
 
@@ -49,6 +53,7 @@ __all__ = [
 _HOMES = {
     "anchors": ("YOLOV5_ANCHORS", "YOLOV5_P6_ANCHORS", "YOLOV7_ANCHORS", "AnchorDecoder"),
     "classification": ("ClassificationDecoder", "Classifications"),
+    "faces": ("RetinaFaceDecoder", "ScrfdDecoder", "YunetDecoder"),
     "find": ("HEADS", "find_head"),
     "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
     "pose": ("SinglePoseDecoder", "SplitPoseDecoder"),

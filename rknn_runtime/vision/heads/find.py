@@ -9,6 +9,14 @@ from typing import Any, Protocol, Union
 
 from rknn_runtime.vision.heads.anchors import AnchorDecoder, read_anchors, yolov7_decoder
 from rknn_runtime.vision.heads.decoder import Decoder
+from rknn_runtime.vision.heads.faces import (
+    RetinaFaceDecoder,
+    ScrfdDecoder,
+    YunetDecoder,
+    read_retinaface,
+    read_scrfd,
+    read_yunet,
+)
 from rknn_runtime.vision.heads.oriented import (
     SingleOrientedDecoder,
     SplitOrientedDecoder,
@@ -164,7 +172,7 @@ def _single_seg(name: str, families: tuple[str, ...], per_cell: int, *, objectne
 _V8 = ("yolov8", "yolov9", "yolo11", "yolo12")
 _FREE = ("yolov10", "yolo26")
 _SEG = ("yolov8-seg", "yolo11-seg", "yolo12-seg")
-_POSE = ("yolov8-pose", "yolo11-pose", "yolo12-pose")
+_POSE = ("yolov8-pose", "yolo11-pose", "yolo12-pose", "yolov8-face")
 _OBB = ("yolov8-obb", "yolo11-obb", "yolo12-obb")
 _ANY_SEG, _ANY_POSE = (*_SEG, "yolo26-seg"), (*_POSE, "yolo26-pose")
 _ANY_OBB = (*_OBB, "yolo26-obb")
@@ -217,6 +225,9 @@ FORMS: tuple[_Form, ...] = (
     _of_one(
         "yolov8-pose-single", SinglePoseDecoder, _any_pose, _ANY_POSE, named=True, labelled=True
     ),
+    _Form("retinaface", RetinaFaceDecoder, read_retinaface, ("retinaface",)),
+    _Form("scrfd", ScrfdDecoder, read_scrfd, ("scrfd",)),
+    _Form("yunet", YunetDecoder, read_yunet, ("yunet",)),
 )
 
 

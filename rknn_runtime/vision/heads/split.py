@@ -168,6 +168,7 @@ class SplitDecoder(Decoder):
                 self._binding(attr).add_grid(view, *grid_of(attr))
             branch.score_first = 4 * self.bins if boxes.joined else 0
             branch.stride_y, branch.stride_x = strides_of(scale[0], size)
+            branch.offset = 0.5
         self._decode_with(
             "rkr_yolo_decode_split",
             branches=self._branches,

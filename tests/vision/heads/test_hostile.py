@@ -17,6 +17,8 @@ from rknn_runtime.vision.heads import (
     AnchorSegmentationDecoder,
     ClassificationDecoder,
     EndToEndDecoder,
+    RetinaFaceDecoder,
+    ScrfdDecoder,
     SingleOrientedDecoder,
     SingleOutputDecoder,
     SinglePoseDecoder,
@@ -26,6 +28,7 @@ from rknn_runtime.vision.heads import (
     SplitPoseDecoder,
     SplitSegmentationDecoder,
     YoloxDecoder,
+    YunetDecoder,
 )
 
 SIZE = (96, 160)
@@ -72,6 +75,14 @@ HEADS = {
     "single pose": (lambda a: SinglePoseDecoder(a[0], SIZE), [(1, 56, N)]),
     "split obb": (lambda a: SplitOrientedDecoder(a, SIZE), [*per_scale(79), (1, 1, N)]),
     "single obb": (lambda a: SingleOrientedDecoder(a[0], SIZE), [(1, 20, N)]),
+    "retinaface": (lambda a: RetinaFaceDecoder(a, SIZE), per_scale(8, 4, 20)),
+    "retinaface rows": (
+        lambda a: RetinaFaceDecoder(a, SIZE),
+        [(1, 2 * N, n) for n in (4, 2, 10)],
+    ),
+    "scrfd": (lambda a: ScrfdDecoder(a, SIZE), per_scale(2, 8, 20)),
+    "yunet": (lambda a: YunetDecoder(a, SIZE), per_scale(1, 1, 4, 10)),
+    "yunet logits": (lambda a: YunetDecoder(a, SIZE, logits=True), per_scale(1, 1, 4, 10)),
     "classes": (lambda a: ClassificationDecoder(a[0]), [(1, 1000)]),
 }
 ITEM = {"int8": 1, "uint8": 1, "int16": 2, "float16": 2, "float32": 4}
@@ -230,6 +241,7 @@ READ_PARTS = (
     ("split_oriented", "branches"),
     ("anchors", "grids"),
     ("yolox", "grids"),
+    ("priors", "priors"),
 )
 
 
@@ -245,8 +257,9 @@ def test_null_pointers_are_refused(head, reads):
         "output": decoder._view,
         "branches": ffi.new("rkr_yolo_branch[]", 1),
         "grids": ffi.new("rkr_yolo_grid[]", 1),
+        "priors": ffi.new("rkr_yolo_prior[]", 1),
     }
-    native.n_branches = native.n_grids = native.n_bins = 1
+    native.n_branches = native.n_grids = native.n_priors = native.n_bins = 1
     native.n_classes = 4
     for name, part in parts.items():
         setattr(native, name, part if name != reads else ffi.NULL)

@@ -1,0 +1,366 @@
+"""Faces with five points: RetinaFace, SCRFD, YuNet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rknn_runtime._arrays import check_status, pointer
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.heads.decoder import Decoder
+from rknn_runtime.vision.heads.outputs import (
+    Outputs,
+    Size,
+    channels_first,
+    checked_size,
+    fitting,
+    looks_like_logits,
+)
+from rknn_runtime.vision.heads.parts import Part, parts_by_scale, parts_of_all
+
+if TYPE_CHECKING:
+    from rknn_runtime.vision.letterbox import LetterboxTransform
+
+#: Names of the heads here.
+FACES = ("retinaface", "scrfd", "yunet")
+#: Eyes, nose, corners of the mouth; the person's right ones, which are on the left, first.
+POINTS = 5
+#: Sides of the square prior boxes in pixels, finest scale first: RetinaFace's, and those of RFB and
+#: slim of Face-Detector-1MB-with-landmark.
+RETINAFACE_PRIORS = ((16, 32), (64, 128), (256, 512))
+FACE_1MB_PRIORS = ((10, 16, 24), (32, 48), (64, 96), (128, 192, 256))
+
+
+@dataclass(frozen=True)
+class FaceForm:
+    """The outputs of a head for faces."""
+
+    #: Per scale, finest first: the parts in the order that the reader names.
+    scales: list[list[Part]]
+    num_classes: int = 1
+    doubts: int = 0
+
+    @property
+    def n_predictions(self) -> int:
+        """Predictions of all scales."""
+        return sum(part.height * part.width * part.per_cell for part, *_ in self.scales)
+
+
+def read_retinaface(outputs: Outputs, input_size: Size) -> FaceForm | str:
+    """Read the form of `RetinaFaceDecoder`: boxes, scores, points."""
+    channels = 4, 2, 2 * POINTS
+    for priors in (RETINAFACE_PRIORS, FACE_1MB_PRIORS):
+        per_cell = [len(sizes) for sizes in priors]
+        scales = parts_of_all(outputs, input_size, channels, per_cell)
+        if isinstance(scales, str):
+            scales = _uneven_grids(outputs, input_size, channels, per_cell)
+        if not isinstance(scales, str):
+            return FaceForm(scales)
+    return (
+        "expected boxes [1, N, 4], scores [1, N, 2] and points [1, N, 10] of 2 predictions a cell, "
+        "or [1, 8, h, w], [1, 4, h, w] and [1, 20, h, w] per scale"
+    )
+
+
+def _uneven_grids(
+    outputs: Outputs, input_size: Size, channels: Sequence[int], per_cell: Sequence[int]
+) -> list[list[Part]] | str:
+    """Read grids with another number of predictions in each scale."""
+    shapes = sorted({attr.shape[2:] for attr in outputs}, key=lambda grid: -math.prod(grid))
+    if len(shapes) != len(per_cell) or any(len(attr.shape) != 4 for attr in outputs):
+        return "expected grids of these scales"
+    scales: list[list[Part]] = []
+    for shape, each, stride in zip(shapes, per_cell, (8, 16, 32, 64)):
+        group = [attr for attr in outputs if attr.shape[2:] == shape]
+        found = parts_by_scale(group, input_size, channels, at_least=1)
+        if isinstance(found, str) or found[0][0].per_cell != each or found[0][0].stride != stride:
+            return "expected grids of these scales"
+        scales += found
+    return scales
+
+
+def read_scrfd(outputs: Outputs, input_size: Size, *, points: bool | None = None) -> FaceForm | str:
+    """Read the form of `ScrfdDecoder`: scores, boxes, perhaps points."""
+    for has_points in (True, False) if points is None else (points,):
+        channels = (1, 4, 2 * POINTS) if has_points else (1, 4)
+        scales = parts_by_scale(outputs, input_size, channels)
+        if isinstance(scales, str):
+            continue
+        part = scales[0][0]
+        # Grids of one prediction a cell without points are YOLOv6's, too.
+        is_usual = has_points or part.per_cell == 2 or part.first_row is not None
+        return FaceForm(scales, doubts=0 if is_usual else 4)
+    return (
+        "expected per scale scores [1, N, 1], boxes [1, N, 4] and perhaps points [1, N, 10], or "
+        "[1, 2, h, w], [1, 8, h, w] and [1, 20, h, w]"
+    )
+
+
+def read_yunet(outputs: Outputs, input_size: Size) -> FaceForm | str:
+    """Read the form of `YunetDecoder`: class scores, objectness, boxes, points."""
+    scales = parts_by_scale(outputs, input_size, (1, 1, 4, 2 * POINTS))
+    if isinstance(scales, str):
+        return scales
+    if scales[0][0].per_cell != 1:
+        return "expected one prediction of each cell"
+    return FaceForm(scales)
+
+
+class _FaceDecoder(Decoder):
+    """Results with points."""
+
+    num_classes = 1
+    _points: Any = None
+
+    def _add_points(self, parts: Sequence[Part], place: Any) -> None:
+        """Describe the points.
+
+        Args:
+            parts: Of each scale, finest first.
+            place: Called with scale and prediction of a cell; returns width and height of the
+                anchor in pixels, and the place of its centre in the cell.
+        """
+        grids = ffi.new("rkr_yolo_grid[]", sum(part.per_cell for part in parts))
+        each = iter(grids)
+        for i, part in enumerate(parts):
+            for k in range(part.per_cell):
+                grid = next(each)
+                part.describe(grid.view, self._binding(part.attr))
+                grid.first = k * part.channels
+                _place(grid, part, *place(i, k))
+        self._points = grids
+
+    def results(self, transform: LetterboxTransform | None) -> Detections:
+        """Return the results of the last decoding with their points."""
+        n = self._out.count
+        if self._points is None:
+            return super().results(transform)
+        points = np.empty((n, POINTS, 3), np.float32)
+        status = lib.rkr_yolo_points(
+            self._points,
+            len(self._points),
+            POINTS,
+            pointer(self._source),
+            n,
+            ffi.NULL if transform is None else transform._placement,
+            pointer(points),
+        )
+        check_status(status, "points")
+        return Detections._of(self._columns, n, keypoints=points, labels=self.labels)
+
+
+def _place(grid: Any, part: Part, width: float, height: float, offset: float) -> None:
+    grid.stride_x = grid.stride_y = part.stride
+    grid.anchor_width, grid.anchor_height, grid.offset = width, height, offset
+
+
+class _PriorDecoder(_FaceDecoder):
+    """Boxes relative to prior boxes."""
+
+    def _add_priors(
+        self,
+        scales: Sequence[Sequence[Part | None]],
+        place: Any,
+        variances: tuple[float, float],
+        kind: int,
+    ) -> None:
+        """Describe boxes, scores, and perhaps objectness.
+
+        Args:
+            scales: Of each scale, finest first: box, scores, objectness.
+            place: As for `_add_points`.
+            variances: Of centres and sizes.
+            kind: How scores become probabilities, an ``RKR_SCORE_``.
+        """
+        priors = ffi.new("rkr_yolo_prior[]", sum(box.per_cell for box, *_ in scales if box))
+        each = iter(priors)
+        for i, (box, score, objectness) in enumerate(scales):
+            assert box is not None and score is not None
+            for k in range(box.per_cell):
+                prior = next(each)
+                box.describe(prior.box.view, self._binding(box.attr))
+                prior.box.first = 4 * k
+                _place(prior.box, box, *place(i, k))
+                score.describe(prior.score, self._binding(score.attr))
+                prior.score_first = (k + 1) * score.channels - self.num_classes
+                if objectness is not None:
+                    objectness.describe(prior.objectness, self._binding(objectness.attr))
+                    prior.objectness_first = k
+        self._decode_with(
+            "rkr_yolo_decode_priors",
+            priors=priors,
+            n_priors=len(priors),
+            n_classes=self.num_classes,
+            sigmoid=kind,
+            centre_variance=variances[0],
+            size_variance=variances[1],
+        )
+
+
+class RetinaFaceDecoder(_PriorDecoder):
+    """Decode RetinaFace: boxes, scores of background and face, and points, relative to priors.
+
+    ``[1, N, 4]``, ``[1, N, 2]`` and ``[1, N, 10]`` with scores after the softmax, as the model
+    zoo's export has them, or per scale ``[1, 8, h, w]``, ``[1, 4, h, w]`` and ``[1, 20, h, w]``
+    before it. With 3, 2, 2 and 3 predictions a cell it is RFB or slim of
+    Face-Detector-1MB-with-landmark. ``keypoints`` of the detections is ``(n, 5, 3) float32``: eyes,
+    nose, corners of the mouth, each with confidence 1, as the head gives none. (Formulas:
+    arXiv 1905.00641; priors of biubug6/Pytorch_Retinaface.)
+
+    Args:
+        outputs: Logical attributes of the outputs, in any order.
+        input_size: Height and width of the model's input in pixels.
+        priors: Sides of the square prior boxes in pixels, finest scale first. None: those of
+            RetinaFace or its relatives, by the number of predictions.
+        logits: Whether scores still need the softmax. None: if they are grids, or if an integer
+            output can be clearly below 0.
+        **options: Thresholds and limits, see `Decoder`.
+
+    Raises:
+        ValueError: The outputs are not of this form, or the priors do not fit them.
+    """
+
+    def __init__(
+        self,
+        outputs: Outputs,
+        input_size: Size,
+        *,
+        priors: Sequence[Sequence[float]] | None = None,
+        logits: bool | None = None,
+        **options: Any,
+    ) -> None:
+        outputs, size = channels_first(outputs), checked_size(input_size)
+        form = fitting(read_retinaface(outputs, size), outputs)
+        super().__init__(outputs, size, form.n_predictions, **options)
+        per_cell = tuple(part.per_cell for part, *_ in form.scales)
+        if priors is None:
+            known = (RETINAFACE_PRIORS, FACE_1MB_PRIORS)
+            priors = next(each for each in known if tuple(map(len, each)) == per_cell)
+        if tuple(map(len, priors)) != per_cell:
+            raise ValueError(
+                f"priors: expected {', '.join(map(str, per_cell))} sizes, finest scale first, "
+                f"got {priors}"
+            )
+        sides = self.priors = tuple(tuple(float(side) for side in each) for each in priors)
+        score = form.scales[0][1]
+        if logits is None:
+            logits = score.first_row is None or looks_like_logits(score.attr)
+        self.logits = bool(logits)
+        self._add_priors(
+            [(box, scores, None) for box, scores, _ in form.scales],
+            lambda i, k: (sides[i][k], sides[i][k], 0.5),
+            (0.1, 0.2),
+            lib.RKR_SCORE_SOFTMAX if self.logits else lib.RKR_SCORE_READY,
+        )
+        self._add_points(
+            [points for *_, points in form.scales],
+            lambda i, k: (0.1 * sides[i][k], 0.1 * sides[i][k], 0.5),
+        )
+
+
+class YunetDecoder(_PriorDecoder):
+    """Decode YuNet: per scale class score, objectness, box and points of each cell.
+
+    ``[1, h * w, n]`` or ``[1, n, h, w]`` with n = 1, 1, 4 and 10. The confidence is the square root
+    of class score times objectness. For ``keypoints`` see `RetinaFaceDecoder`. (Formulas:
+    ShiqiYu/libfacedetection.train, and OpenCV's FaceDetectorYN.)
+
+    Args:
+        outputs: Logical attributes of the outputs; scales in any order.
+        input_size: Height and width of the model's input in pixels.
+        logits: Whether scores still need the sigmoid. None: if an integer output can be clearly
+            below 0.
+        **options: Thresholds and limits, see `Decoder`.
+
+    Raises:
+        ValueError: The outputs are not of this form.
+    """
+
+    def __init__(
+        self,
+        outputs: Outputs,
+        input_size: Size,
+        *,
+        logits: bool | None = None,
+        **options: Any,
+    ) -> None:
+        outputs, size = channels_first(outputs), checked_size(input_size)
+        form = fitting(read_yunet(outputs, size), outputs)
+        super().__init__(outputs, size, form.n_predictions, **options)
+        if logits is None:
+            logits = looks_like_logits(form.scales[0][0].attr)
+        self.logits = bool(logits)
+        strides = [part.stride for part, *_ in form.scales]
+        place = partial(_on_corner, strides)
+        self._add_priors(
+            [(box, score, objectness) for score, objectness, box, _ in form.scales],
+            place,
+            (1.0, 1.0),
+            lib.RKR_SCORE_SIGMOID if self.logits else lib.RKR_SCORE_READY,
+        )
+        self._add_points([points for *_, points in form.scales], place)
+
+
+def _on_corner(strides: Sequence[int], i: int, _: int) -> tuple[float, float, float]:
+    """Place an anchor of the size of a cell on its upper left corner."""
+    return strides[i], strides[i], 0.0
+
+
+class ScrfdDecoder(_FaceDecoder):
+    """Decode SCRFD: per scale scores, distances to the sides of the box, and perhaps points.
+
+    ``[1, h * w * p, n]``, ``[h * w * p, n]`` or ``[1, p * n, h, w]`` with n = 1, 4 and 10, for
+    p = 2 predictions a cell, both at its upper left corner. Distances and points are in strides.
+    For ``keypoints`` see `RetinaFaceDecoder`; without points it is None. (Formulas:
+    deepinsight/insightface, arXiv 2105.04714.)
+
+    Args:
+        outputs: Logical attributes of the outputs; scales in any order.
+        input_size: Height and width of the model's input in pixels.
+        logits: Whether scores still need the sigmoid. None: if an integer output can be clearly
+            below 0.
+        **options: Thresholds and limits, see `Decoder`.
+
+    Raises:
+        ValueError: The outputs are not of this form.
+    """
+
+    def __init__(
+        self,
+        outputs: Outputs,
+        input_size: Size,
+        *,
+        logits: bool | None = None,
+        **options: Any,
+    ) -> None:
+        outputs, size = channels_first(outputs), checked_size(input_size)
+        form = fitting(read_scrfd(outputs, size), outputs)
+        super().__init__(outputs, size, form.n_predictions, **options)
+        if logits is None:
+            logits = looks_like_logits(form.scales[0][0].attr)
+        self.logits = bool(logits)
+        per_cell = form.scales[0][0].per_cell
+        branches = ffi.new("rkr_yolo_branch[]", per_cell * len(form.scales))
+        for i, branch in enumerate(branches):
+            score, box = form.scales[i // per_cell][:2]
+            branch.box_first, branch.score_first = 4 * (i % per_cell), i % per_cell
+            branch.stride_x = branch.stride_y = box.stride
+            box.describe(branch.box, self._binding(box.attr))
+            score.describe(branch.score, self._binding(score.attr))
+        self._decode_with(
+            "rkr_yolo_decode_split",
+            branches=branches,
+            n_branches=len(branches),
+            n_classes=1,
+            n_bins=1,
+            sigmoid=self.logits,
+        )
+        if len(form.scales[0]) == 3:
+            strides = [part.stride for part, *_ in form.scales]
+            self._add_points([scale[2] for scale in form.scales], partial(_on_corner, strides))

@@ -1,0 +1,249 @@
+"""Heads for faces: RetinaFace, SCRFD, YuNet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from native_tensors import attribute, deliver
+from planting import DELIVERIES, Scene
+from planting import faces as planted
+from planting.compare import assert_equal, assert_finds
+
+from rknn_runtime.vision.heads import find_head
+from rknn_runtime.vision.heads.faces import FACE_1MB_PRIORS, RETINAFACE_PRIORS, RetinaFaceDecoder
+from rknn_runtime.vision.letterbox import LetterboxTransform
+
+STRIDES = (8, 16, 32)
+#: Head, and what its outputs are made with.
+HEADS = [
+    ("retinaface", {}),
+    ("scrfd", {"per_cell": 2}),
+    ("scrfd", {"per_cell": 1}),
+    ("yunet", {}),
+]
+
+
+def scales_of(head, scene, logits, **kind):
+    make = {"retinaface": planted.retinaface, "scrfd": planted.scrfd, "yunet": planted.yunet}
+    return make[head](scene, logits, **kind)
+
+
+def delivered(tensors, dtype, form):
+    made = [deliver(x[None], dtype, form, index=i, name=f"out{i}") for i, x in enumerate(tensors)]
+    return [m[0] for m in made], [m[1] for m in made], [m[2][0] for m in made]
+
+
+def grouped(parts, n):
+    """A flat list of outputs -> those of each scale."""
+    return [tuple(parts[i : i + n]) for i in range(0, len(parts), n)]
+
+
+def as_rows(tensor, channels):
+    """``(p * k, h, w)`` -> ``(k, h * w * p, 1)``, which "transposed" lays out as rows."""
+    _, height, width = tensor.shape
+    each = tensor.reshape(-1, channels, height, width)  # p, k, h, w
+    return np.ascontiguousarray(each.transpose(1, 2, 3, 0).reshape(channels, -1, 1))
+
+
+def from_rows(rows, per_cell, grid):
+    """The inverse of `as_rows`."""
+    channels = len(rows)
+    each = rows.reshape(channels, *grid, per_cell)
+    return each.transpose(3, 0, 1, 2).reshape(per_cell * channels, *grid)
+
+
+def assert_decodes(decoder, raw, expected, points, scene):
+    found = decoder(raw)
+    assert_equal(found, expected)
+    assert_finds(found, scene)
+    assert np.array_equal(found.keypoints[:, :, 2], np.ones((len(found), 5)))
+    np.testing.assert_allclose(found.keypoints[:, :, :2], points[expected[3]], atol=0.02)
+    return found
+
+
+@pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
+@pytest.mark.parametrize(("head", "kind"), HEADS)
+def test_grids_of_each_scale(head, kind, dtype, form):
+    """Logits as convolutions give them: found, and NumPy's faces and points."""
+    scene = Scene(7, (256, 192), STRIDES, 1)
+    scales = scales_of(head, scene, True, **kind)
+    attrs, raw, real = delivered([x for scale in scales for x in scale], dtype, form)
+    reading = find_head(attrs, scene.size)
+    assert (reading.head, reading.num_classes) == (head, 1)
+    decoder = reading.make(logits=True)
+    expected, points = planted.reference_of(
+        head, grouped(real, len(scales[0])), scene, True, **kind
+    )
+    assert_decodes(decoder, raw, expected, points, scene)
+    if dtype == "int8":
+        assert reading.make().logits
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+@pytest.mark.parametrize(("head", "kind"), HEADS[1:])
+def test_rows_of_each_scale(head, kind, dtype):
+    """Probabilities, as the published graphs end; outputs by kind, then by scale."""
+    scene = Scene(8, (256, 192), STRIDES, 1)
+    scales = scales_of(head, scene, False, **kind)
+    channels = [1, 1, 4, 10] if head == "yunet" else [1, 4, 10]
+    per_cell, n = kind.get("per_cell", 1), len(channels)
+    tensors = [as_rows(scale[i], channels[i]) for i in range(n) for scale in scales]
+    attrs, raw, real = delivered(tensors, dtype, "transposed")
+    reading = find_head(attrs, scene.size)
+    assert (reading.head, reading.num_classes) == (head, 1)
+    decoder = reading.make()
+    assert not decoder.logits
+    back = [
+        tuple(from_rows(real[i * 3 + s], per_cell, grid) for i in range(n))
+        for s, grid in enumerate(scene.grids())
+    ]
+    expected, points = planted.reference_of(head, back, scene, False, **kind)
+    found = assert_decodes(decoder, raw, expected, points, scene)
+    # insightface's own exports have no batch.
+    flat = [
+        attribute(a.shape[1:], dtype, a.zero_point, a.scale, index=i) for i, a in enumerate(attrs)
+    ]
+    assert find_head(flat, scene.size).make()([x[0] for x in raw]) == found
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+@pytest.mark.parametrize("logits", [False, True])
+@pytest.mark.parametrize(
+    ("sides", "strides"), [(RETINAFACE_PRIORS, STRIDES), (FACE_1MB_PRIORS, (8, 16, 32, 64))]
+)
+def test_rows_of_all_scales(sides, strides, logits, dtype):
+    """RetinaFace's own export, and its smaller relatives with other priors."""
+    scene = Scene(9, (256, 192), strides, 1)
+    scales = planted.retinaface(scene, logits, sides)
+    tensors = [
+        np.concatenate([as_rows(scale[i], k) for scale in scales], axis=1)
+        for i, k in enumerate((4, 2, 10))
+    ]
+    attrs, raw, real = delivered(tensors, dtype, "transposed")
+    reading = find_head(attrs, scene.size)
+    assert reading.head == "retinaface"
+    decoder = reading.make(**({"logits": logits} if dtype == "float16" else {}))
+    assert decoder.logits == logits
+    ends = np.cumsum([len(s) * h * w for s, (h, w) in zip(sides, scene.grids())])[:-1]
+    parts = [np.split(each, ends, axis=1) for each in real]
+    back = [
+        tuple(from_rows(part[s], len(sides[s]), grid) for part in parts)
+        for s, grid in enumerate(scene.grids())
+    ]
+    expected, points = planted.reference_of("retinaface", back, scene, logits, sides=sides)
+    assert_decodes(decoder, raw, expected, points, scene)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_uneven_grids(dtype):
+    """The smaller relatives of RetinaFace, before the softmax, cut off at the convolutions."""
+    scene = Scene(10, (256, 192), (8, 16, 32, 64), 1)
+    scales = planted.retinaface(scene, True, FACE_1MB_PRIORS)
+    attrs, raw, real = delivered([x for scale in scales for x in scale], dtype, "c2=16")
+    reading = find_head(attrs, scene.size)
+    expected, points = planted.reference_of(
+        "retinaface", grouped(real, 3), scene, True, sides=FACE_1MB_PRIORS
+    )
+    assert reading.head == "retinaface"
+    assert_decodes(reading.make(), raw, expected, points, scene)
+
+
+@pytest.mark.parametrize("size", [(250, 190), (100, 360)])
+def test_cells_reach_beyond_an_input_that_strides_do_not_divide(size):
+    """The grid is rounded up, the stride stays."""
+    scene = Scene(11, tuple(-(-side // 32) * 32 for side in size), STRIDES, 1)
+    grids = [tuple(-(-side // stride) for side in size) for stride in STRIDES]
+    scene.grids = lambda: grids
+    scene.cells = [c for c in scene.cells if c[2] < grids[c[1]][0] and c[3] < grids[c[1]][1]]
+    scales = planted.scrfd(scene, True, 2)
+    attrs, raw, real = delivered([x for scale in scales for x in scale], "float32", "nchw")
+    reading = find_head(attrs, size)
+    assert reading.head == "scrfd"
+    expected, points = planted.reference_of("scrfd", grouped(real, 3), scene, True, per_cell=2)
+    found = reading.make(logits=True)(raw)
+    assert_equal(found, expected)
+    np.testing.assert_allclose(found.keypoints[:, :, :2], points[expected[3]], atol=0.02)
+    assert len(found) > 3
+
+
+@pytest.mark.parametrize(("head", "kind"), HEADS)
+def test_points_are_mapped_to_the_image(head, kind):
+    """As boxes are, but not cut off at its edges."""
+    scene = Scene(12, (256, 192), STRIDES, 1)
+    scales = scales_of(head, scene, True, **kind)
+    attrs, raw, _ = delivered([x for scale in scales for x in scale], "int8", "c2=16")
+    decoder = find_head(attrs, scene.size).make()
+    transform = LetterboxTransform((500, 700), (256, 192), (137, 192), (59, 0))
+    inside, mapped = decoder(raw), decoder(raw, transform)
+    np.testing.assert_allclose(
+        mapped.keypoints, transform.points_to_image(inside.keypoints), atol=1e-3
+    )
+    assert mapped.keypoints[:, :, 1].min() < 0  # in the border above the image
+    assert mapped.xyxy.min() >= 0
+
+
+def test_scrfd_without_points():
+    """Two predictions a cell, or rows, tell it; one prediction as grids is YOLOv6's form."""
+    scene = Scene(13, (256, 192), STRIDES, 1)
+    for per_cell, by_name in ((2, False), (1, True)):
+        scales = [scale[:2] for scale in planted.scrfd(scene, True, per_cell)]
+        attrs, raw, _ = delivered([x for scale in scales for x in scale], "int8", "c2=16")
+        assert find_head(attrs, scene.size).head == ("yolov6-split" if by_name else "scrfd")
+        reading = find_head(attrs, scene.size, "scrfd")
+        found = reading.make()(raw)
+        assert_finds(found, scene)
+        assert found.keypoints is None
+
+
+def test_a_threshold_on_the_edge():
+    """A softmax that is exactly the threshold counts, one step less does not."""
+    tensors = [
+        np.full((channels, grid, grid), value, np.float32)
+        for grid in (4, 2, 1)
+        for channels, value in ((8, 0), (4, 0), (20, 0))
+    ]
+    for scores in tensors[1::3]:
+        scores[1::2] = -8
+    tensors[1][1, 2, 3], tensors[1][3, 1, 1] = 2.0, 1.875
+    attrs, raw = [], []
+    for i, tensor in enumerate(tensors):
+        attr, array, real = deliver(
+            tensor[None].astype(np.float32), "int8", "c2=16", index=i, lowest=-16, highest=15.875
+        )
+        assert np.array_equal(real[0], tensor)
+        attrs.append(attr)
+        raw.append(array)
+    decoder = RetinaFaceDecoder(attrs, (32, 32))
+    exact = float(np.float32(1) / (np.exp(np.float32(-2)) + np.float32(1)))
+    for threshold, n in ((exact - 1e-6, 1), (exact + 1e-6, 0), (0.8, 2), (0.0, 42), (1.1, 0)):
+        decoder.conf_threshold, decoder.iou_threshold = threshold, 1.0
+        assert len(decoder(raw)) == n
+
+
+@pytest.mark.parametrize(
+    ("shapes", "reason"),
+    [
+        ([(1, 16800, 4), (1, 16800, 2)], "expected boxes"),
+        ([(1, 16801, 4), (1, 16801, 2), (1, 16801, 10)], "expected boxes"),
+        ([(1, 8, 80, 80), (1, 4, 80, 80), (1, 20, 80, 80)], "expected boxes"),
+        ([(1, 4, 80, 80), (1, 4, 40, 40), (1, 20, 20, 20)], "expected boxes"),
+        ([(2, 16800, 4), (2, 16800, 2), (2, 16800, 10)], "expected boxes"),
+    ],
+)
+def test_other_outputs_are_refused(shapes, reason):
+    """The message says what was expected, and lists them."""
+    attrs = [attribute(shape, "float32", index=i) for i, shape in enumerate(shapes)]
+    with pytest.raises(ValueError, match=reason):
+        RetinaFaceDecoder(attrs, (640, 640))
+    with pytest.raises(ValueError, match="cannot tell how to decode"):
+        find_head(attrs, (640, 640))
+
+
+def test_priors_of_another_number_are_refused():
+    """As many sizes as predictions of a cell."""
+    shapes = [(1, 16800, 4), (1, 16800, 2), (1, 16800, 10)]
+    attrs = [attribute(shape, "float32", index=i) for i, shape in enumerate(shapes)]
+    with pytest.raises(ValueError, match="priors: expected 2, 2, 2 sizes"):
+        RetinaFaceDecoder(attrs, (640, 640), priors=[(16,), (64,), (256,)])
+    own = [(10, 20), (40, 80), (160, 320)]
+    assert RetinaFaceDecoder(attrs, (640, 640), priors=own).priors[1] == (40, 80)
