@@ -29,6 +29,15 @@ int rkr_resize_luma_uint8(const uint8_t *src, size_t src_len, size_t src_height,
                           size_t dst_height, size_t dst_width, size_t dst_stride,
                           const uint8_t *order);
 
+/* Resample an image by an affine map: pixel (x, y) of the result is the source at
+ * (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]), interpolated bilinearly; pixels have their
+ * centres at whole numbers, and what lies outside of the source is 0, as in OpenCV's warpAffine
+ * with its inverse map. The rows of dst follow one another. `channels` is 1 to 4; sides are
+ * 1..2^20. Errors are those of rkr_resize_bilinear_uint8; on an error dst is not touched. */
+int rkr_warp_affine_uint8(const uint8_t *src, size_t src_len, size_t src_height, size_t src_width,
+                          size_t src_stride, size_t channels, const double matrix[6], uint8_t *dst,
+                          size_t dst_len, size_t dst_height, size_t dst_width);
+
 /* Values of rkr_yuv_image.matrix: Kr = 0.299, Kb = 0.114; and Kr = 0.2126, Kb = 0.0722. */
 #define RKR_YUV_BT601 0 /* ITU-R BT.601-7 */
 #define RKR_YUV_BT709 1 /* ITU-R BT.709-6 */

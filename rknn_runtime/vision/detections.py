@@ -249,6 +249,31 @@ class Detections:
         pixels, _ = as_pixels(image)
         return [_cut(pixels, box) for box in self.xyxy]
 
+    def align(self, image: Any, size: int = 112) -> NDArray[np.uint8]:
+        """Turn faces upright and cut them out, as ArcFace and networks like it take them.
+
+        A turn, scale and shift brings the five points of each face as close as possible to those
+        of ArcFace (Umeyama; InsightFace's ``norm_crop``). The image is interpolated bilinearly and
+        is black outside of its edges.
+
+        Args:
+            image: As for `draw`; the `keypoints` are in its pixels.
+            size: Height and width of the crops in pixels.
+
+        Returns:
+            ``(n, size, size, C) uint8``, new, with the channels of the image.
+
+        Raises:
+            ImportError: `image` is a file and Pillow is not installed.
+            OSError: The file cannot be read.
+            ValueError: There are no five points, those of a face are not finite or in one place,
+                or `image` has a wrong shape.
+        """
+        # Programs that find no faces do not load it.
+        from rknn_runtime.vision.alignment import aligned
+
+        return aligned(image, self.keypoints, size)
+
     def __repr__(self) -> str:
         """Show the number of objects and the size of masks and keypoints."""
         return f"<Detections of {', '.join([_objects(len(self)), *_extras(self)])}>"

@@ -1,0 +1,76 @@
+"""Faces turned upright and cut out, as networks for recognition were trained with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rknn_runtime._arrays import as_int, check_status, pixel_rows, pointer
+from rknn_runtime._ffi import lib
+from rknn_runtime.kernels.resize import plain_order
+from rknn_runtime.vision.images import as_pixels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Where eyes, nose and corners of the mouth are in a crop of 112 x 112 pixels (InsightFace).
+ARCFACE_POINTS = np.array(
+    [(38.2946, 51.6963), (73.5318, 51.5014), (56.0252, 71.7366), (41.5493, 92.3655),
+     (70.7299, 92.2041)]
+)  # fmt: skip
+_SIDE = 112
+_LARGEST = 4096
+
+
+def aligned(image: Any, keypoints: NDArray[np.float32] | None, size: int) -> NDArray[np.uint8]:
+    """Cut out faces; see `Detections.align`."""
+    side = as_int(size, "size", 1, _LARGEST)
+    if keypoints is None or keypoints.shape[1] != len(ARCFACE_POINTS):
+        got = "none" if keypoints is None else keypoints.shape[1]
+        raise ValueError(f"keypoints: expected the five points of faces, got {got}")
+    pixels, _ = as_pixels(image)
+    order = tuple(range(pixels.shape[2]))
+    pixels, placed = plain_order(pixels, order)
+    crops = np.empty((len(keypoints), side, side, pixels.shape[2]), np.uint8)
+    for i, (points, crop) in enumerate(zip(keypoints, crops)):
+        found = similarity(points[:, :2], ARCFACE_POINTS * (side / _SIDE))
+        if found is None:
+            raise ValueError(
+                f"keypoints: expected finite points that are apart, got {points.tolist()} of "
+                f"face {i}"
+            )
+        # From the crop back to the image: z = (w - b) / a.
+        a, b = found
+        back = 1 / a
+        shift = -b * back
+        matrix = (back.real, -back.imag, shift.real, back.imag, back.real, shift.imag)
+        status = lib.rkr_warp_affine_uint8(
+            *pixel_rows(pixels), matrix, pointer(crop), crop.nbytes, side, side
+        )
+        check_status(status, "rkr_warp_affine_uint8")
+    return crops if placed == order else np.ascontiguousarray(crops[..., placed])
+
+
+def similarity(points: NDArray[Any], target: NDArray[Any]) -> tuple[complex, complex] | None:
+    """Find the turn, scale and shift that bring points closest to others, by least squares.
+
+    With points as complex numbers x + yi it is z -> a z + b, which has no reflection: the solution
+    of Umeyama (IEEE PAMI 13, 1991) for two dimensions.
+
+    Args:
+        points: ``(k, 2)``.
+        target: ``(k, 2)``.
+
+    Returns:
+        a and b; None if the points do not tell.
+    """
+    if not np.isfinite(points).all():
+        return None
+    z, w = (each.astype(np.float64) @ (1, 1j) for each in (points, target))
+    z0, w0 = z.mean(), w.mean()
+    spread, turned = np.sum(np.abs(z - z0) ** 2), np.vdot(z - z0, w - w0)
+    if spread == 0 or turned == 0:
+        return None
+    a = turned / spread
+    return complex(a), complex(w0 - a * z0)
