@@ -112,6 +112,11 @@ typedef int rkr_emu_get_normalisation_fn(const rkr_emu *emu, uint32_t input,
 typedef int rkr_emu_get_tensor_fn(const rkr_emu *emu, uint32_t tensor, rkr_emu_tensor *out);
 typedef int rkr_emu_get_node_fn(const rkr_emu *emu, uint32_t node, rkr_emu_node *out);
 
+/* Execute the commands of each node once on random values, and compare them with what its operator
+ * is defined to give. A node that fails gets RKR_EMU_DECODED and a reason. The memory is left as it
+ * was. Once is enough: later calls do nothing. */
+typedef int rkr_emu_try_fn(rkr_emu *emu);
+
 /* The tensors of the inputs and outputs: `tensors` has room for that many. */
 typedef int rkr_emu_get_inputs_fn(const rkr_emu *emu, uint32_t *tensors);
 typedef int rkr_emu_get_outputs_fn(const rkr_emu *emu, uint32_t *tensors);

@@ -32,6 +32,33 @@ double emu_number_named(const rkr_emu *emu, emu_node *node, const char *name, do
     return standard;
 }
 
+bool emu_numbers_named(const rkr_emu *emu, const emu_node *node, const char *name, int32_t *numbers,
+                       uint32_t count) {
+    const emu_file_node *file = &emu->model->nodes[node - emu->nodes];
+    int64_t values[RKR_EMU_MAX_DIMS] = {0};
+    uint32_t type = 0, found = 0;
+    bool ok = rkr_find_attribute(file->bson, file->bson_bytes, name, &type, &found, values,
+                                 sizeof values) &&
+              type == RKR_EMU_ATTRIBUTE_INT64 && found == count;
+    for (uint32_t i = 0; ok && i < count; i++) {
+        ok = values[i] >= INT32_MIN && values[i] <= INT32_MAX;
+        numbers[i] = (int32_t)values[i];
+    }
+    return ok;
+}
+
+bool emu_is_named(const rkr_emu *emu, emu_node *node, const char *name, const char *text) {
+    const emu_file_node *file = &emu->model->nodes[node - emu->nodes];
+    char found[64] = {0};
+    uint32_t type = 0, count = 0;
+    if (!emu->model->keeps_names) {
+        node->assumed = "its attributes are assumed to be ONNX's defaults: the file has none";
+    }
+    return rkr_find_attribute(file->bson, file->bson_bytes, name, &type, &count, found,
+                              sizeof found - 1) &&
+           type == RKR_EMU_ATTRIBUTE_TEXT && strcmp(found, text) == 0;
+}
+
 static const char *short_text(rkr_emu *emu, rkr_flat *flat, rkr_table table, uint32_t slot) {
     const rkr_vector text = rkr_flat_vector(flat, table, slot, 1);
     const char *copy =

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks that are understood, but whose result on an NPU is not certain, or that contradict the
- * file's tensors, as the compiler's own mistakes do:
+ * Tasks that are understood, but whose result on an NPU is not certain:
  *
  *   - source and destination overlap at different places, so the order of the NPU's work counts
- *   - a task reads other bytes than the channels of its tensor, or more weights than there are
- *   - a tensor in plain order is taken for channels
- *   - images of a batch, or channels, are not written */
+ *   - a convolution reads more weights than the file has, or packs them otherwise
+ *   - images of a batch, or channels, are not written
+ *
+ * trial.c finds the others, where the operator has a definition to compare with. */
 #include "emulator/convolution.h"
 #include "emulator/nodes.h"
 #include "emulator/tensors.h"
@@ -153,98 +153,9 @@ static const emu_tensor *input_at(const rkr_emu *emu, const emu_node *node, uint
     return NULL;
 }
 
-/* Whether the first `tasks` of a node write into this part of memory. */
-static bool is_written(const rkr_emu *emu, const emu_node *node, uint32_t tasks, uint64_t start,
-                       uint64_t end) {
-    const region part = {.start = start, .end = end};
-    for (uint32_t i = 0; i < tasks; i++) {
-        const emu_task *task = &emu->tasks[node->first_task + i];
-        if (task->kind != EMU_TASK_NOTHING) {
-            const region to = result_of(task);
-            if (overlap(&to, &part)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* The result does not depend on what is read. */
-static bool is_fill(const emu_dpu *dpu) {
-    const emu_stage *stages[2] = {&dpu->bs, &dpu->bn};
-    bool found = dpu->out_scale == 0;
-    for (size_t i = 0; i < 2; i++) {
-        found = found || (stages[i]->mul == EMU_CONSTANT && stages[i]->mul_bits == 0);
-    }
-    return found;
-}
-
 static void doubt(rkr_emu *emu, emu_node *node, uint32_t task, const char *what, const char *name) {
-    char text[256];
-    const int length =
-        snprintf(text, sizeof text, "task %u %s '%.100s'", (unsigned)task, what, name);
-    const char *copy = emu_copy_text(emu->model, (const uint8_t *)text, (size_t)length);
-    node->doubt = copy == NULL ? "" : copy;
-}
-
-/* Values of channels or an operand of channels are used for what is no channel. */
-static bool takes_for_channels(const emu_tensor *tensor, const emu_task *task) {
-    const emu_dpu *dpu = &task->dpu;
-    const bool has_values = dpu->bs.add == EMU_MEMORY || dpu->bs.mul == EMU_MEMORY ||
-                            dpu->bn.add == EMU_MEMORY || dpu->bn.mul == EMU_MEMORY ||
-                            (dpu->ew.op != EMU_EW_NONE && dpu->ew.per_channel);
-    return task->kind == EMU_TASK_DPU && has_values && (uint64_t)dpu->w * dpu->h > 1 &&
-           tensor->public.layout == RKR_EMU_PLAIN;
-}
-
-/* Bytes between the lines or planes are not read. */
-static bool has_gaps(const region *r) {
-    return (r->lines > 1 && r->line != r->pixels * r->pixel) ||
-           (r->planes > 1 && r->plane != (r->lines - 1) * r->line + r->pixels * r->pixel);
-}
-
-/* What lies there has often other dimensions than its name. */
-static bool is_scratch(const emu_tensor *tensor) {
-    return strstr(tensor->public.name, "_exSecondary") != NULL;
-}
-
-static bool is_plain(const emu_tensor *tensor) {
-    return tensor->public.layout == RKR_EMU_PLAIN && tensor->public.n_elems > 1;
-}
-
-/* Values side by side are taken for values that lie an atom apart. */
-static bool reads_past_values(const emu_tensor *tensor, const region *from) {
-    const uint64_t bytes = tensor->public.n_elems * tensor->public.elem_bytes;
-    return is_plain(tensor) && !is_scratch(tensor) && from->end > tensor->address + 2 * bytes &&
-           from->end > tensor->address + bytes + 64;
-}
-
-/* Groups of channels lie where the tensor has them. Of one in plain order only moves may leave out
- * bytes. */
-static void check_reading(rkr_emu *emu, emu_node *node, uint32_t index, const region *from,
-                          bool is_source) {
-    const emu_task *task = &emu->tasks[index];
-    const emu_tensor *tensor = input_at(emu, node, from->start);
-    if (tensor == NULL) {
-        const bool is_filled = task->kind == EMU_TASK_DPU && is_fill(&task->dpu);
-        if (is_source && !is_filled && from->start >= emu->model->constant_bytes &&
-            !is_written(emu, node, index - node->first_task, from->start, from->end)) {
-            doubt(emu, node, index, "reads what is no input of node", node->public.name);
-        }
-        return;
-    }
-    const uint64_t plane = is_scratch(tensor) ? 0 : emu_tensor_plane(emu, tensor);
-    const bool keeps_order = task->kind == EMU_TASK_DPU && node->public.n_outputs == 1 &&
-                             is_plain(&emu->model->tensors[node->public.outputs[0]]);
-    if (plane != 0 && from->planes > 1 && from->plane % plane != 0) {
-        doubt(emu, node, index, "reads other bytes than the channels of", tensor->public.name);
-    } else if (is_plain(tensor) && keeps_order && has_gaps(from)) {
-        doubt(emu, node, index, "leaves out some values of", tensor->public.name);
-    } else if (reads_past_values(tensor, from)) {
-        doubt(emu, node, index, "reads past the values of", tensor->public.name);
-    } else if (takes_for_channels(tensor, task)) {
-        doubt(emu, node, index, "takes for channels what is none in", tensor->public.name);
-    }
+    node->is_unproven = false;
+    node->doubt = emu_print_text(emu->model, "task %u %s '%.100s'", (unsigned)task, what, name);
 }
 
 static void check_overlap(rkr_emu *emu, emu_node *node, uint32_t task, const region *from,
@@ -275,53 +186,6 @@ static void check_weights(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t
     *left -= n <= *left ? n : 0;
 }
 
-static bool is_in_atoms(const emu_tensor *tensor) {
-    return tensor->public.layout == RKR_EMU_NC1HWC2;
-}
-
-/* The places of the values of both differ: one has its channels in atoms, the other one does not.
- */
-static bool differ_in_order(const rkr_emu *emu, const emu_tensor *a, const emu_tensor *b) {
-    const rkr_emu_tensor *atoms = is_in_atoms(a) ? &a->public : &b->public;
-    const rkr_emu_tensor *other = is_in_atoms(a) ? &b->public : &a->public;
-    const uint64_t n = atoms->dims[0], c = atoms->dims[1];
-    const bool is_even = c * atoms->elem_bytes % emu->chip->c2_bytes == 0;
-    const bool is_line = atoms->n_elems == n * c && (n == 1 || is_even);
-    const bool is_known = other->layout <= RKR_EMU_NCHW;
-    return is_in_atoms(a) != is_in_atoms(b) && is_known && !is_line && !is_scratch(a) &&
-           !is_scratch(b) && atoms->n_elems > 1 && other->n_elems > 1 && !atoms->is_pixel &&
-           !other->is_pixel;
-}
-
-/* Layers that leave values in their order need tensors of one order. */
-static void check_orders(rkr_emu *emu, emu_node *node, uint32_t index, const region *from) {
-    static const char *const moving[] = {"Reshape",      "Transpose",    "Gather",
-                                         "DepthToSpace", "SpaceToDepth", "MatMul"};
-    const emu_tensor *in = input_at(emu, node, from->start);
-    const rkr_emu_node *n = &node->public;
-    bool keeps = emu->tasks[index].kind == EMU_TASK_DPU && n->n_outputs == 1 && in != NULL;
-    for (size_t i = 0; i < sizeof moving / sizeof *moving; i++) {
-        keeps = keeps && strstr(n->op, moving[i]) == NULL;
-    }
-    const emu_tensor *out = keeps ? &emu->model->tensors[n->outputs[0]] : NULL;
-    const bool is_slice = strcmp(n->op, "Slice") == 0;
-    if (keeps && (is_slice || in->public.n_elems == out->public.n_elems) &&
-        differ_in_order(emu, in, out)) {
-        doubt(emu, node, index, "takes plain order for channels, or channels for it, in",
-              is_in_atoms(out) ? in->public.name : out->public.name);
-    }
-}
-
-/* Operands in two orders are read alike. */
-static void check_operands(rkr_emu *emu, emu_node *node, uint32_t index, uint64_t source,
-                           uint64_t operand) {
-    const emu_tensor *a = input_at(emu, node, source), *b = input_at(emu, node, operand);
-    if (a != NULL && b != NULL && differ_in_order(emu, a, b)) {
-        doubt(emu, node, index, "reads as channels, as it does the other operand,",
-              is_in_atoms(b) ? a->public.name : b->public.name);
-    }
-}
-
 static void check_task(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t *left) {
     const emu_task *task = &emu->tasks[index];
     if (task->kind == EMU_TASK_NOTHING || task->kind == EMU_TASK_UNKNOWN) {
@@ -331,16 +195,27 @@ static void check_task(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t *l
     if (task->kind == EMU_TASK_CONVOLUTION) {
         check_weights(emu, node, index, left);
     }
-    check_reading(emu, node, index, &from, true);
-    check_orders(emu, node, index, &from);
     check_overlap(emu, node, index, &from, &to, left);
     if (task->kind != EMU_TASK_POOLING && task->dpu.ew.source == EMU_MEMORY &&
         task->dpu.ew.op != EMU_EW_NONE && !task->dpu.ew.per_channel) {
         const region operand = operand_of(&task->dpu);
-        check_reading(emu, node, index, &operand, false);
         check_overlap(emu, node, index, &operand, &to, left);
-        check_operands(emu, node, index, from.start, operand.start);
     }
+}
+
+/* Whether a node writes into this part of memory. */
+static bool is_written(const rkr_emu *emu, const emu_node *node, uint64_t start, uint64_t end) {
+    const region part = {.start = start, .end = end};
+    for (uint32_t i = 0; i < node->n_tasks; i++) {
+        const emu_task *task = &emu->tasks[node->first_task + i];
+        if (task->kind != EMU_TASK_NOTHING) {
+            const region to = result_of(task);
+            if (overlap(&to, &part)) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 /* The bytes that the tasks of a node write into this part of memory, at most. */
@@ -371,7 +246,7 @@ static void check_writing(rkr_emu *emu, emu_node *node, const emu_tensor *output
     }
     const uint64_t planes = plane == 0 ? 0 : (bytes + plane - 1) / plane;
     if (planes * node->n_tasks > *left ||
-        !is_written(emu, node, node->n_tasks, output->address, output->address + bytes)) {
+        !is_written(emu, node, output->address, output->address + bytes)) {
         return;
     }
     *left -= (uint32_t)(planes * node->n_tasks);
@@ -384,35 +259,10 @@ static void check_writing(rkr_emu *emu, emu_node *node, const emu_tensor *output
     }
     for (uint64_t n = 0; n < planes; n++) {
         const uint64_t start = output->address + n * plane;
-        if (!is_written(emu, node, node->n_tasks, start, start + plane)) {
+        if (!is_written(emu, node, start, start + plane)) {
             doubt(emu, node, node->first_task, "and those that follow do not write all of",
                   output->public.name);
             return;
-        }
-    }
-}
-
-/* RV1106's compiler writes an upper bound of Clip as if the lower one were 0. */
-static void check_bounds(rkr_emu *emu, emu_node *node) {
-    const rkr_emu_node *n = &node->public;
-    const bool clips = strcmp(n->op, "Clip") == 0 || strcmp(n->op, "ConvClip") == 0;
-    const emu_tensor *output = n->n_outputs == 0 ? NULL : &emu->model->tensors[n->outputs[0]];
-    if (clips && emu->soc->family == EMU_RV1106 && output != NULL &&
-        output->public.zero_point != -128) {
-        doubt(emu, node, node->first_task, "has an upper bound of another unit than the lower of",
-              output->public.name);
-    }
-}
-
-/* On every SoC, the commands of int8 files write another constant than the toolkit's simulator. */
-static void check_choice(rkr_emu *emu, emu_node *node) {
-    const rkr_emu_node *n = &node->public;
-    const bool chooses = strcmp(n->op, "Where") == 0 && n->n_outputs == 1;
-    for (uint32_t i = 1; chooses && i < 3 && i < n->n_inputs; i++) {
-        const emu_tensor *value = &emu->model->tensors[n->inputs[i]];
-        if (value->is_constant && emu->model->tensors[n->outputs[0]].public.elem_bytes == 1) {
-            doubt(emu, node, node->first_task, "may write other values than the constant",
-                  value->public.name);
         }
     }
 }
@@ -449,10 +299,6 @@ void emu_find_doubts(rkr_emu *emu) {
         const uint32_t tasks = node->tasks_understood ? node->n_tasks : 0;
         for (uint32_t k = 0; k < tasks && node->doubt == before; k++) {
             check_task(emu, node, node->first_task + k, &left);
-        }
-        if (tasks > 0) {
-            check_bounds(emu, node);
-            check_choice(emu, node);
         }
         for (uint32_t k = 0; tasks > 0 && k < node->public.n_outputs && node->doubt == before;
              k++) {

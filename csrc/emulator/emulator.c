@@ -4,10 +4,9 @@
 #include "emulator/convolution.h"
 #include "emulator/crew.h"
 #include "emulator/decode.h"
-#include "emulator/dpu.h"
 #include "emulator/nodes.h"
-#include "emulator/pooling.h"
 #include "emulator/proven.h"
+#include "emulator/trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,31 +192,6 @@ int rkr_emu_get_outputs(const rkr_emu *emu, uint32_t *tensors) {
 
 /* ---- run --------------------------------------------------------------------- */
 
-static bool run_task(rkr_emu *emu, const emu_task *task) {
-    if (task->kind == EMU_TASK_CONVOLUTION) {
-        return emu_run_convolution(emu, task);
-    }
-    if (task->kind == EMU_TASK_DPU) {
-        emu_run_dpu(emu, task);
-    } else if (task->kind == EMU_TASK_POOLING) {
-        emu_run_pooling(emu, &task->pool);
-    }
-    return true;
-}
-
-static bool run_node(rkr_emu *emu, const emu_node *node) {
-    if (node->way == EMU_NODE_FUNCTION) {
-        return node->operation->run != NULL ? node->operation->run(emu, node)
-                                            : emu_compute_node(emu, node);
-    }
-    for (uint32_t i = 0; node->way == EMU_NODE_TASKS && i < node->n_tasks; i++) {
-        if (!run_task(emu, &emu->tasks[node->first_task + i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static int refuse_node(rkr_emu *emu, uint32_t node) {
     const emu_node *refused = &emu->nodes[node];
     return refused->way != EMU_NODE_REFUSED
@@ -248,7 +222,7 @@ int rkr_emu_run(rkr_emu *emu, uint32_t nodes) {
     }
     status = status == RKR_OK ? take_inputs(emu) : status;
     for (uint32_t i = 0; status == RKR_OK && i < end; i++) {
-        status = run_node(emu, &emu->nodes[i]) ? RKR_OK : RKR_EMU_ERR_RANGE;
+        status = emu_run_node(emu, &emu->nodes[i]) ? RKR_OK : RKR_EMU_ERR_RANGE;
     }
     emu_dismiss_crew(emu);
     return status;
@@ -265,9 +239,19 @@ int rkr_emu_run_node(rkr_emu *emu, uint32_t node) {
     int status = refuse_node(emu, node);
     status = status == RKR_OK && node == 0 ? take_inputs(emu) : status;
     if (status == RKR_OK) {
-        status = run_node(emu, &emu->nodes[node]) ? RKR_OK : RKR_EMU_ERR_RANGE;
+        status = emu_run_node(emu, &emu->nodes[node]) ? RKR_OK : RKR_EMU_ERR_RANGE;
         emu_dismiss_crew(emu);
     }
+    return status;
+}
+
+int rkr_emu_try(rkr_emu *emu) {
+    if (emu == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    const int status = emu->is_tried ? RKR_OK : emu_try_nodes(emu);
+    emu->is_tried = status == RKR_OK;
+    emu_dismiss_crew(emu);
     return status;
 }
 

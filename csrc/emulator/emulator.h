@@ -29,3 +29,4 @@ RKR_EMU_EXPORT rkr_emu_is_replaceable_fn rkr_emu_is_replaceable;
 RKR_EMU_EXPORT rkr_emu_write_float_fn rkr_emu_write_float;
 RKR_EMU_EXPORT rkr_emu_get_attribute_fn rkr_emu_get_attribute;
 RKR_EMU_EXPORT rkr_emu_get_kind_fn rkr_emu_get_kind;
+RKR_EMU_EXPORT rkr_emu_try_fn rkr_emu_try;

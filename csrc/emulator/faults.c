@@ -2,7 +2,6 @@
  *
  * Layers for which rknn-toolkit2 2.3.2 is known to write wrong commands, by what the file has of
  * them; docs/emulator.md lists them. The emulator executes them as they are. */
-#include "emulator/bytes.h"
 #include "emulator/nodes.h"
 
 #include <string.h>
@@ -150,22 +149,11 @@ static bool is_cut_short(const rkr_emu *emu, const emu_node *node, const rkr_emu
     return false;
 }
 
-/* A bias of a recurrent layer in int8 that no calibration gives. */
+/* Biases that the network does not have get a name from the layer's. */
 static bool has_unset_bias(const rkr_emu *emu, const emu_node *node) {
-    const rkr_emu_node *n = &node->public;
-    const emu_tensor *b = n->n_inputs > 3 ? &emu->model->tensors[n->inputs[3]] : NULL;
-    const uint32_t group = emu->soc->packing.bias_group;
-    bool found = false;
-    if (b != NULL && b->is_constant && b->public.type == 6 && strstr(n->op, "LSTM") != NULL) {
-        for (uint32_t at = 0; at + 8 * group <= b->bytes; at += 8 * group) {
-            for (uint32_t k = 0; k < group; k++) {
-                const uint8_t *value = emu->memory + b->address + at + 4 * k;
-                const int64_t bias = (int32_t)emu_number(value, 4);
-                found = found || bias > (1 << 29) || bias < -(1 << 29);
-            }
-        }
-    }
-    return found;
+    const emu_tensor *b = emu_has_input(emu, node, 3) ? emu_input(emu, node, 3) : NULL;
+    return b != NULL && b->is_constant && b->public.type == 6 &&
+           strstr(node->public.op, "LSTM") != NULL && ends_with(b->public.name, "_input_B");
 }
 
 const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {

@@ -103,6 +103,36 @@ static bool compute_binary(const rkr_emu *emu, const emu_node *node, float *cons
     return true;
 }
 
+/* Where: the second or the third input, as the first is not 0 or is. */
+bool emu_check_choice(const rkr_emu *emu, emu_node *node) {
+    int64_t steps[RKR_EMU_MAX_DIMS];
+    bool ok = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        ok = ok && broadcast_steps(emu_in(emu, node, i), emu_out(emu, node, 0), steps);
+    }
+    return ok;
+}
+
+bool emu_float_choice(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
+    const rkr_emu_tensor *t = emu_out(emu, node, 0);
+    int64_t steps[3][RKR_EMU_MAX_DIMS];
+    uint32_t index[RKR_EMU_MAX_DIMS] = {0};
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)broadcast_steps(emu_in(emu, node, i), t, steps[i]);
+    }
+    for (uint64_t i = 0; i < t->n_elems; i++) {
+        int64_t at[3] = {0, 0, 0};
+        for (uint32_t d = 0; d < t->n_dims; d++) {
+            for (uint32_t k = 0; k < 3; k++) {
+                at[k] += index[d] * steps[k][d];
+            }
+        }
+        out[0][i] = in[0][at[0]] != 0.0f ? in[1][at[1]] : in[2][at[2]];
+        emu_next_index(t, index);
+    }
+    return true;
+}
+
 static bool compute(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
     const emu_operator *op = node->operation;
     if (op->binary != NULL) {
@@ -344,6 +374,31 @@ bool emu_float_norm(rkr_emu *emu, const emu_node *node, float *const *in, float 
     return true;
 }
 
+/* exGlu: the first half along the axis that is halved, times the sigmoid of the second. */
+static bool view_halves(const rkr_emu_tensor *in, const rkr_emu_tensor *out, axis_view *view) {
+    bool ok = false;
+    for (uint32_t d = 0; d < in->n_dims && in->n_dims == out->n_dims; d++) {
+        ok = ok || (in->dims[d] == 2 * (uint64_t)out->dims[d] && view_axis(out, (int32_t)d, view));
+    }
+    return ok && in->n_elems == 2 * out->n_elems;
+}
+
+bool emu_check_gated(const rkr_emu *emu, emu_node *node) {
+    axis_view view;
+    return view_halves(emu_in(emu, node, 0), emu_out(emu, node, 0), &view);
+}
+
+bool emu_float_gated(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
+    axis_view view;
+    (void)view_halves(emu_in(emu, node, 0), emu_out(emu, node, 0), &view);
+    const size_t half = view.count * view.inner;
+    for (uint64_t i = 0; i < emu_out(emu, node, 0)->n_elems; i++) {
+        const float *from = in[0] + i / half * 2 * half + i % half;
+        out[0][i] = (float)((double)from[0] * emu_sigmoid((double)from[half]));
+    }
+    return true;
+}
+
 bool emu_check_argmax(const rkr_emu *emu, emu_node *node) {
     axis_view view;
     return node->values->type != 0 && view_axis(emu_in(emu, node, 0), node->values->axis, &view) &&
@@ -482,15 +537,29 @@ static double times(double a, double b) {
     return a * b;
 }
 
+static double plus_size(double a, double b) {
+    return a + fabs(b);
+}
+
+static double plus_square(double a, double b) {
+    return a + b * b;
+}
+
+static double plus_power(double a, double b) {
+    return a + exp(b);
+}
+
 bool emu_float_reduce(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
     static const struct {
         const char *op;
         double start;
         emu_binary_fn *function;
-    } known[] = {{"ReduceMax", -INFINITY, fmax},
-                 {"ReduceMin", INFINITY, fmin},
-                 {"ReduceProd", 1.0, times},
-                 {"ReduceMean", 0.0, plus}};
+        emu_unary_fn *end;
+    } known[] = {{"ReduceMean", 0.0, plus, NULL},      {"ReduceMax", -INFINITY, fmax, NULL},
+                 {"ReduceMin", INFINITY, fmin, NULL},  {"ReduceProd", 1.0, times, NULL},
+                 {"ReduceSum", 0.0, plus, NULL},       {"ReduceL1", 0.0, plus_size, NULL},
+                 {"ReduceL2", 0.0, plus_square, sqrt}, {"ReduceSumSquare", 0.0, plus_square, NULL},
+                 {"ReduceLogSum", 0.0, plus, log},     {"ReduceLogSumExp", 0.0, plus_power, log}};
     const rkr_emu_tensor *t = emu_in(emu, node, 0);
     const uint64_t results = emu_out(emu, node, 0)->n_elems;
     bool reduced[RKR_EMU_MAX_DIMS];
@@ -514,9 +583,10 @@ bool emu_float_reduce(rkr_emu *emu, const emu_node *node, float *const *in, floa
         sums[at] = known[kind].function(sums[at], (double)in[0][i]);
         emu_next_index(t, index);
     }
-    const double share = kind == 3 ? (double)results / (double)t->n_elems : 1.0;
+    const double share = kind == 0 ? (double)results / (double)t->n_elems : 1.0;
     for (uint64_t i = 0; i < results; i++) {
-        out[0][i] = (float)(sums[i] * share);
+        sums[i] *= share;
+        out[0][i] = (float)(known[kind].end == NULL ? sums[i] : known[kind].end(sums[i]));
     }
     free(sums);
     return true;

@@ -135,68 +135,133 @@ bool emu_float_resize(rkr_emu *emu, const emu_node *node, float *const *in, floa
     return true;
 }
 
-/* AveragePool: pads are top, left, bottom, right; flags[1]: those outside count as 0. */
-bool emu_check_average(const rkr_emu *emu, emu_node *node) {
+/* AveragePool and MaxPool: pads are top, left, bottom, right. flags[0]: the last window may begin
+ * inside and end behind the padding. flags[1]: the padding counts as 0. */
+bool emu_check_pooling(const rkr_emu *emu, emu_node *node) {
     const rkr_emu_tensor *in = emu_in(emu, node, 0), *out = emu_out(emu, node, 0);
     const emu_attributes *a = node->values;
-    bool ok = a->type != 0 && is_one_of(a->mode, "", "NOTSET") && !a->flags[0] &&
-              a->n_values == 2 && in->n_dims == 4 && out->n_dims == 4 &&
-              in->dims[0] == out->dims[0] && in->dims[1] == out->dims[1];
+    bool ok = a->type != 0 && is_one_of(a->mode, "", "NOTSET") && a->n_values == 2 &&
+              in->n_dims == 4 && out->n_dims == 4 && in->dims[0] == out->dims[0] &&
+              in->dims[1] == out->dims[1];
     for (uint32_t i = 0; ok && i < 2; i++) {
         const int32_t size = (int32_t)in->dims[2 + i], k = a->kernel[i];
         const int64_t room = (int64_t)size + a->pads[i] + a->pads[2 + i] - k;
         ok = size > 0 && k > 0 && k <= 32 && a->stride[i] > 0 && a->pads[i] >= 0 &&
              a->pads[i] < k && a->pads[2 + i] >= 0 && a->pads[2 + i] < k && room >= 0 &&
-             room / a->stride[i] + 1 == out->dims[2 + i];
+             (room / a->stride[i] + 1 == out->dims[2 + i] ||
+              (a->flags[0] && room / a->stride[i] + 2 == out->dims[2 + i] &&
+               (int64_t)(out->dims[2 + i] - 1) * a->stride[i] < size + a->pads[i]));
     }
     return ok;
 }
 
-static float average(const float *plane, const emu_attributes *a, int32_t h, int32_t w, int32_t y,
-                     int32_t x) {
-    double sum = 0.0;
+static float pooled(const float *plane, const emu_attributes *a, bool is_max, int32_t h, int32_t w,
+                    int32_t y, int32_t x) {
+    double sum = 0.0, largest = -INFINITY;
     int32_t count = 0;
     for (int32_t i = 0; i < a->kernel[0] * a->kernel[1]; i++) {
         const int32_t from_y = y * a->stride[0] - a->pads[0] + i / a->kernel[1];
         const int32_t from_x = x * a->stride[1] - a->pads[1] + i % a->kernel[1];
         const bool is_inside = from_y >= 0 && from_y < h && from_x >= 0 && from_x < w;
-        sum += is_inside ? (double)plane[from_y * w + from_x] : 0.0;
-        count += is_inside || a->flags[1];
+        const double value = is_inside ? (double)plane[from_y * w + from_x] : 0.0;
+        largest = is_inside ? fmax(largest, value) : largest;
+        sum += value;
+        const bool is_padded = from_y < h + a->pads[2] && from_x < w + a->pads[3];
+        count += is_inside || (a->flags[1] && is_padded);
     }
-    return (float)(sum / count);
+    return (float)(is_max ? largest : sum / count);
 }
 
-bool emu_float_average(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
+bool emu_float_pooling(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
     const rkr_emu_tensor *from = emu_in(emu, node, 0), *t = emu_out(emu, node, 0);
     const int32_t h = (int32_t)from->dims[2], w = (int32_t)from->dims[3];
+    const bool is_max = node->public.op[0] == 'M';
     for (uint64_t i = 0; i < t->n_elems; i++) {
         const uint64_t row = i / t->dims[3];
-        out[0][i] = average(in[0] + row / t->dims[2] * (uint64_t)h * (uint64_t)w, node->values, h,
-                            w, (int32_t)(row % t->dims[2]), (int32_t)(i % t->dims[3]));
+        out[0][i] = pooled(in[0] + row / t->dims[2] * (uint64_t)h * (uint64_t)w, node->values,
+                           is_max, h, w, (int32_t)(row % t->dims[2]), (int32_t)(i % t->dims[3]));
     }
     return true;
 }
 
 /* SpaceToDepth: channel (y * b + x) * C + c of the result is channel c at pixel (y, x) of each
- * block of b x b. */
+ * block of b x b. DepthToSpace is the way back; in mode CRD from channel c * b * b + y * b + x. */
+static bool fits_blocks(const rkr_emu_tensor *small, const rkr_emu_tensor *large, int32_t block) {
+    const uint64_t b = (uint32_t)block;
+    return b > 0 && b < 65536 && small->n_dims == 4 && large->n_dims == 4 &&
+           small->dims[0] == large->dims[0] && small->dims[1] == large->dims[1] * b * b &&
+           large->dims[2] == small->dims[2] * b && large->dims[3] == small->dims[3] * b;
+}
+
 bool emu_check_to_depth(const rkr_emu *emu, emu_node *node) {
+    return node->values->type != 0 &&
+           fits_blocks(emu_out(emu, node, 0), emu_in(emu, node, 0), node->values->axis);
+}
+
+bool emu_check_to_space(const rkr_emu *emu, emu_node *node) {
     const rkr_emu_tensor *in = emu_in(emu, node, 0), *out = emu_out(emu, node, 0);
-    const uint64_t b = (uint32_t)node->values->axis;
-    return node->values->type != 0 && b > 0 && b < 65536 && in->n_dims == 4 && out->n_dims == 4 &&
-           in->dims[0] == out->dims[0] && out->dims[1] == in->dims[1] * b * b &&
-           in->dims[2] == out->dims[2] * b && in->dims[3] == out->dims[3] * b;
+    int32_t block = in->n_dims == 4 && out->n_dims == 4 && in->dims[2] != 0
+                        ? (int32_t)(out->dims[2] / in->dims[2])
+                        : 0;
+    node->values->axis = block;
+    node->values->flags[0] = emu_is_named(emu, node, "mode", "CRD");
+    return fits_blocks(in, out, block);
+}
+
+/* One way or the other: where the element of the small map lies in the large one. */
+static void move_blocks(const rkr_emu_tensor *small, const rkr_emu_tensor *large,
+                        const emu_attributes *a, const float *from, float *to, bool to_small) {
+    const uint32_t b = (uint32_t)a->axis, channels = large->dims[1];
+    uint32_t at[RKR_EMU_MAX_DIMS] = {0};
+    for (uint64_t i = 0; i < small->n_elems; i++) {
+        const uint32_t block = a->flags[0] ? at[1] % (b * b) : at[1] / channels;
+        const uint32_t c = a->flags[0] ? at[1] / (b * b) : at[1] % channels;
+        const uint64_t y = at[2] * b + block / b, x = at[3] * b + block % b;
+        const uint64_t plane = (uint64_t)at[0] * channels + c;
+        const uint64_t k = (plane * large->dims[2] + y) * large->dims[3] + x;
+        to[to_small ? i : k] = from[to_small ? k : i];
+        emu_next_index(small, at);
+    }
 }
 
 bool emu_float_to_depth(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
+    move_blocks(emu_out(emu, node, 0), emu_in(emu, node, 0), node->values, in[0], out[0], true);
+    return true;
+}
+
+bool emu_float_to_space(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
+    move_blocks(emu_in(emu, node, 0), emu_out(emu, node, 0), node->values, in[0], out[0], false);
+    return true;
+}
+
+/* exConvTransposePad: what a transposed convolution is made a plain one by. Zeros come between the
+ * values, strides - 1 of them, and kernel - 1 - pad before the first. */
+bool emu_check_spread(const rkr_emu *emu, emu_node *node) {
+    const rkr_emu_tensor *in = emu_in(emu, node, 0), *out = emu_out(emu, node, 0);
+    emu_attributes *a = node->values;
+    bool ok = in->n_dims == 4 && out->n_dims == 4 && in->dims[0] == out->dims[0] &&
+              in->dims[1] == out->dims[1] &&
+              emu_numbers_named(emu, node, "strides", a->stride, 2) &&
+              emu_numbers_named(emu, node, "pads", a->pads, 4) &&
+              emu_numbers_named(emu, node, "kernel_shape", a->kernel, 2);
+    for (uint32_t i = 0; ok && i < 2; i++) {
+        a->starts[i] = a->kernel[i] - 1 - a->pads[i];
+        ok = a->stride[i] > 0 && a->stride[i] < 256 && a->starts[i] >= 0 && in->dims[2 + i] > 0 &&
+             a->starts[i] + (int64_t)(in->dims[2 + i] - 1) * a->stride[i] < out->dims[2 + i];
+    }
+    return ok;
+}
+
+bool emu_float_spread(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
     const rkr_emu_tensor *from = emu_in(emu, node, 0), *t = emu_out(emu, node, 0);
-    const uint32_t b = (uint32_t)node->values->axis;
+    const emu_attributes *a = node->values;
     uint32_t at[RKR_EMU_MAX_DIMS] = {0};
-    for (uint64_t i = 0; i < t->n_elems; i++) {
-        const uint32_t block = at[1] / from->dims[1], c = at[1] % from->dims[1];
-        const uint64_t y = at[2] * b + block / b, x = at[3] * b + block % b;
-        const uint64_t plane = (uint64_t)at[0] * from->dims[1] + c;
-        out[0][i] = in[0][(plane * from->dims[2] + y) * from->dims[3] + x];
-        emu_next_index(t, at);
+    for (uint64_t i = 0; i < from->n_elems; i++) {
+        const uint64_t plane = (uint64_t)at[0] * t->dims[1] + at[1];
+        const uint64_t y = (uint64_t)a->starts[0] + at[2] * (uint64_t)a->stride[0];
+        const uint64_t x = (uint64_t)a->starts[1] + at[3] * (uint64_t)a->stride[1];
+        out[0][(plane * t->dims[2] + y) * t->dims[3] + x] = in[0][i];
+        emu_next_index(from, at);
     }
     return true;
 }

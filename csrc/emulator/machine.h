@@ -59,6 +59,7 @@ typedef struct emu_node {
     const struct emu_operator *operation; /* NULL: not known */
     struct emu_attributes *values;
     bool tasks_understood;
+    bool is_unproven;    /* its kind of tasks is, which is its doubt */
     const char *doubt;   /* why its tasks, though understood, are not proven; NULL: they are */
     const char *assumed; /* what its function takes for granted; NULL: the file says all */
     emu_product product;
@@ -72,6 +73,7 @@ struct rkr_emu {
     uint8_t *memory;     /* the model's */
     emu_node *nodes;     /* as many as the model has */
     bool *is_given;      /* per input: for the next run */
+    bool is_tried;
     emu_task *tasks;
     uint32_t n_tasks;
     struct emu_lut_bytes *lut_bytes; /* of the last task with a LUT; NULL: none has one */

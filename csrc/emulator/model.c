@@ -36,6 +36,17 @@ const char *emu_copy_text(emu_model *model, const uint8_t *text, size_t length) 
     return copy;
 }
 
+const char *emu_print_text(emu_model *model, const char *format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    const size_t kept = length < (int)sizeof text ? (size_t)length : sizeof text - 1;
+    const char *copy = emu_copy_text(model, (const uint8_t *)text, kept);
+    return copy == NULL ? "" : copy;
+}
+
 int emu_fail(emu_model *model, int status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

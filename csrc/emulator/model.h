@@ -97,5 +97,7 @@ const char *emu_copy_text(emu_model *model, const uint8_t *text, size_t length);
 #define EMU_PRINTF(at)
 #endif
 
+/* A text that lives as long as the model; empty if there is no memory for it. */
+const char *emu_print_text(emu_model *model, const char *format, ...) EMU_PRINTF(2);
 /* Set the error text; return `status`. */
 int emu_fail(emu_model *model, int status, const char *format, ...) EMU_PRINTF(3);

@@ -277,7 +277,11 @@ static int64_t clamped(int64_t value, int64_t size, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* Pad with a number: 0 unless it is given. */
+static bool is_filled(const emu_attributes *a) {
+    return a->mode[0] == 0 || strcmp(a->mode, "constant") == 0;
+}
+
+/* Pad with a number, 0 unless it is given; with the value at the edge; mirrored at it. */
 bool emu_check_pad(const rkr_emu *emu, emu_node *node) {
     const rkr_emu_tensor *in = &emu_input(emu, node, 0)->public;
     const rkr_emu_tensor *out = &emu_output(emu, node, 0)->public;
@@ -286,7 +290,7 @@ bool emu_check_pad(const rkr_emu *emu, emu_node *node) {
     emu_attributes *a = node->values;
     if (node->public.n_inputs < 2 || !emu_constant_numbers(emu, node, 1, &count, pads) ||
         in->n_dims != out->n_dims || count != 2 * in->n_dims ||
-        (a->mode[0] != 0 && strcmp(a->mode, "constant") != 0)) {
+        (!is_filled(a) && strcmp(a->mode, "edge") != 0 && strcmp(a->mode, "reflect") != 0)) {
         return false;
     }
     a->fill = 0.0f;
@@ -299,7 +303,9 @@ bool emu_check_pad(const rkr_emu *emu, emu_node *node) {
     }
     for (uint32_t d = 0; d < in->n_dims; d++) {
         if (pads[d] < 0 || pads[d + in->n_dims] < 0 ||
-            in->dims[d] + pads[d] + pads[d + in->n_dims] != (int64_t)out->dims[d]) {
+            in->dims[d] + pads[d] + pads[d + in->n_dims] != (int64_t)out->dims[d] ||
+            (a->mode[0] == 'r' &&
+             (pads[d] >= in->dims[d] || pads[d + in->n_dims] >= in->dims[d]))) {
             return false;
         }
         a->starts[d] = (int32_t)pads[d];
@@ -324,8 +330,14 @@ bool emu_move_pad(rkr_emu *emu, const emu_node *node) {
         uint64_t from = 0;
         bool inside = true;
         for (uint32_t d = 0; d < t->n_dims; d++) {
-            const int64_t at = (int64_t)index[d] - a->starts[d];
-            inside = inside && at >= 0 && at < in->public.dims[d];
+            const int64_t last = (int64_t)in->public.dims[d] - 1;
+            int64_t at = (int64_t)index[d] - a->starts[d];
+            if (a->mode[0] == 'r') {
+                at = at < 0 ? -at : at > last ? 2 * last - at : at;
+            } else if (!is_filled(a)) {
+                at = at < 0 ? 0 : at > last ? last : at;
+            }
+            inside = inside && at >= 0 && at <= last;
             from = from * in->public.dims[d] + (inside ? (uint64_t)at : 0);
         }
         if (inside) {

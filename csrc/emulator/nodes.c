@@ -4,6 +4,10 @@
  * if operators.c has its operator. */
 #include "emulator/nodes.h"
 
+#include "emulator/convolution.h"
+#include "emulator/dpu.h"
+#include "emulator/pooling.h"
+
 #include <string.h>
 
 int emu_find_operators(rkr_emu *emu) {
@@ -62,6 +66,10 @@ static bool is_checked(const rkr_emu *emu, emu_node *node) {
            (op->run != NULL || node->public.n_outputs <= EMU_MAX_VALUES) && check(emu, node);
 }
 
+bool emu_has_definition(const rkr_emu *emu, emu_node *node) {
+    return node->operation != NULL && is_checked(emu, node) && has_readable_tensors(emu, node);
+}
+
 static void refuse(emu_node *node, const char *why) {
     node->way = EMU_NODE_REFUSED;
     node->public.verdict = RKR_EMU_REFUSED;
@@ -98,12 +106,8 @@ static void choose(rkr_emu *emu, emu_node *node) {
         refuse(node, "an operator that is not known");
         return;
     }
-    if (!is_checked(emu, node)) {
-        refuse(node, "attributes or shapes that are not understood");
-        return;
-    }
-    if (!has_readable_tensors(emu, node)) {
-        refuse(node, "a tensor that cannot be read");
+    if (!emu_has_definition(emu, node)) {
+        refuse(node, "attributes, shapes or tensors that are not understood");
         return;
     }
     node->way = EMU_NODE_FUNCTION;
@@ -130,4 +134,38 @@ void emu_choose_ways(rkr_emu *emu) {
         }
         choose(emu, node);
     }
+}
+
+/* ---- run --------------------------------------------------------------------- */
+
+static bool run_task(rkr_emu *emu, const emu_task *task) {
+    if (task->kind == EMU_TASK_CONVOLUTION) {
+        return emu_run_convolution(emu, task);
+    }
+    if (task->kind == EMU_TASK_DPU) {
+        emu_run_dpu(emu, task);
+    } else if (task->kind == EMU_TASK_POOLING) {
+        emu_run_pooling(emu, &task->pool);
+    }
+    return true;
+}
+
+bool emu_run_tasks(rkr_emu *emu, const emu_node *node) {
+    for (uint32_t i = 0; i < node->n_tasks; i++) {
+        if (!run_task(emu, &emu->tasks[node->first_task + i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool emu_run_definition(rkr_emu *emu, const emu_node *node) {
+    return node->operation->run != NULL ? node->operation->run(emu, node)
+                                        : emu_compute_node(emu, node);
+}
+
+bool emu_run_node(rkr_emu *emu, const emu_node *node) {
+    return node->way == EMU_NODE_TASKS      ? emu_run_tasks(emu, node)
+           : node->way == EMU_NODE_FUNCTION ? emu_run_definition(emu, node)
+                                            : true;
 }

@@ -65,6 +65,11 @@ bool emu_read_attributes(rkr_emu *emu, emu_node *node, rkr_table attributes);
 /* A number that the file keeps by its name; else `standard`, which is assumed where the container
  * keeps none. */
 double emu_number_named(const rkr_emu *emu, emu_node *node, const char *name, double standard);
+/* The same of `count` whole numbers; false: the file does not keep them. */
+bool emu_numbers_named(const rkr_emu *emu, const emu_node *node, const char *name, int32_t *numbers,
+                       uint32_t count);
+/* Whether it keeps this text; where its container keeps none, that it is not is assumed. */
+bool emu_is_named(const rkr_emu *emu, emu_node *node, const char *name, const char *text);
 /* Whether an input is there and is neither scratch memory of the tasks nor a placeholder. */
 bool emu_has_value(const rkr_emu *emu, const emu_node *node, uint32_t index);
 
@@ -81,6 +86,12 @@ void emu_doubt_operands(rkr_emu *emu);
 bool emu_has_order(const rkr_emu *emu, const emu_task *task);
 /* What the toolkit is known to have done wrong for a node, and how to avoid it; NULL: nothing. */
 const char *emu_find_fault(const rkr_emu *emu, const emu_node *node);
+/* Whether its operator, attributes and tensors are understood, so that it can be computed. */
+bool emu_has_definition(const rkr_emu *emu, emu_node *node);
+/* False: see the model's error. By its commands; by its operator; by what was chosen. */
+bool emu_run_tasks(rkr_emu *emu, const emu_node *node);
+bool emu_run_definition(rkr_emu *emu, const emu_node *node);
+bool emu_run_node(rkr_emu *emu, const emu_node *node);
 /* Decide how each node is executed, once its tasks are decoded. */
 void emu_choose_ways(rkr_emu *emu);
 
@@ -142,10 +153,11 @@ typedef struct {
 } emu_power;
 void emu_softmax(float *values, size_t count, size_t step, emu_power *powers);
 emu_compute_fn emu_float_softmax, emu_float_argmax, emu_float_reduce, emu_float_gather,
-    emu_float_norm, emu_float_topk, emu_float_clip, emu_float_slope;
+    emu_float_norm, emu_float_gated, emu_float_choice, emu_float_topk, emu_float_clip,
+    emu_float_slope;
 emu_check_fn emu_check_unary, emu_check_binary, emu_check_softmax, emu_check_argmax,
-    emu_check_reduce, emu_check_gather, emu_check_norm, emu_check_topk, emu_check_clip,
-    emu_check_slope;
+    emu_check_reduce, emu_check_gather, emu_check_norm, emu_check_gated, emu_check_choice,
+    emu_check_topk, emu_check_clip, emu_check_slope;
 
 /* floats_products.c */
 emu_compute_fn emu_float_matmul, emu_float_attention;
@@ -156,7 +168,9 @@ emu_compute_fn emu_float_recurrent;
 emu_check_fn emu_check_recurrent;
 
 /* floats_windows.c: sizes */
-emu_compute_fn emu_float_repeat, emu_float_resize, emu_float_average, emu_float_to_depth;
-emu_check_fn emu_check_repeat, emu_check_resize, emu_check_average, emu_check_to_depth;
+emu_compute_fn emu_float_repeat, emu_float_resize, emu_float_pooling, emu_float_to_depth,
+    emu_float_to_space, emu_float_spread;
+emu_check_fn emu_check_repeat, emu_check_resize, emu_check_pooling, emu_check_to_depth,
+    emu_check_to_space, emu_check_spread;
 /* Of height and width, of a Resize; false where they do not fit its sizes. */
 bool emu_find_scales(const rkr_emu *emu, const emu_node *node, float *scales);

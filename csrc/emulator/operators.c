@@ -41,6 +41,22 @@ static double hard_swish(double x) {
     return x * fmin(fmax(x / 6.0 + 0.5, 0.0), 1.0);
 }
 
+static double gelu(double x) {
+    return 0.5 * x * (1.0 + erf(x * 0.70710678118654752440));
+}
+
+static double mish(double x) {
+    return x * tanh(soft_plus(x));
+}
+
+static double sloped(double x, double slope) {
+    return x < 0.0 ? slope * x : x;
+}
+
+static double is_zero(double x) {
+    return x == 0.0;
+}
+
 static double sum_of(double a, double b) {
     return a + b;
 }
@@ -115,6 +131,8 @@ static const emu_operator operators[] = {
     UNARY("Tanh", tanh),
     UNARY("exSwish", swish),
     UNARY("HardSwish", hard_swish),
+    UNARY("exGelu", gelu),
+    UNARY("exMish", mish),
     UNARY("Relu", relu),
     UNARY("Abs", fabs),
     UNARY("Neg", negate),
@@ -124,6 +142,7 @@ static const emu_operator operators[] = {
     UNARY("Sign", sign),
     UNARY("Softsign", soft_sign),
     UNARY("Softplus", soft_plus),
+    UNARY("Not", is_zero),
     UNARY("Cast", same),
     BINARY("Add", sum_of),
     BINARY("Sub", difference_of),
@@ -132,6 +151,7 @@ static const emu_operator operators[] = {
     BINARY("Pow", pow),
     BINARY("Max", larger_of),
     BINARY("Min", smaller_of),
+    BINARY("PRelu", sloped),
     BINARY("Less", is_less),
     BINARY("LessOrEqual", is_most),
     BINARY("Greater", is_greater),
@@ -152,7 +172,13 @@ static const emu_operator operators[] = {
     COMPUTES("ReduceMean", 1, reduce, .type = 34, .values = 1),
     COMPUTES("ReduceMax", 1, reduce, .type = 53, .values = 1),
     COMPUTES("ReduceMin", 1, reduce, .type = 54, .values = 1),
+    COMPUTES("ReduceSum", 1, reduce, .type = 0),
     COMPUTES("ReduceProd", 1, reduce, .type = 0),
+    COMPUTES("ReduceL1", 1, reduce, .type = 0),
+    COMPUTES("ReduceL2", 1, reduce, .type = 0),
+    COMPUTES("ReduceSumSquare", 1, reduce, .type = 0),
+    COMPUTES("ReduceLogSum", 1, reduce, .type = 0),
+    COMPUTES("ReduceLogSumExp", 1, reduce, .type = 0),
     COMPUTES("Gather", 2, gather, .type = 50, .axis = 1),
     COMPUTES("MatMul", 2, matmul, .type = 0),
     COMPUTES("exMatMul", 2, matmul, .type = 0),
@@ -163,8 +189,13 @@ static const emu_operator operators[] = {
     COMPUTES("LSTM", 1, recurrent, .type = 0),
     COMPUTES("Tile", 1, repeat, .type = 0),
     COMPUTES("Expand", 1, repeat, .type = 0),
+    COMPUTES("exGlu", 1, gated, .type = 0),
     COMPUTES("Resize", 1, resize, .type = EMU_TYPE_RESIZE),
-    COMPUTES("AveragePool", 1, average, .type = EMU_TYPE_POOLING),
+    COMPUTES("AveragePool", 1, pooling, .type = EMU_TYPE_POOLING),
+    COMPUTES("MaxPool", 1, pooling, .type = EMU_TYPE_POOLING),
+    COMPUTES("DepthToSpace", 1, to_space, .type = 0),
+    COMPUTES("exConvTransposePad", 1, spread, .type = 0),
+    COMPUTES("Where", 3, choice, .type = 0),
     COMPUTES("SpaceToDepth", 1, to_depth, .type = 33, .axis = 1),
 };
 

@@ -135,10 +135,8 @@ void emu_note_doubts(rkr_emu *emu, const emu_task *task) {
     kind k = {{0}, 0};
     describe(task->enabled, task, &k);
     if (node->doubt == NULL && k.length != 0 && !is_proven(emu->soc->family, k.text)) {
-        static const char words[] = "no network has proven tasks like this one: ";
-        char text[sizeof words + EMU_KIND_BYTES];
-        const int length = snprintf(text, sizeof text, "%s%s", words, k.text);
-        const char *copy = emu_copy_text(emu->model, (const uint8_t *)text, (size_t)length);
-        node->doubt = copy == NULL ? "" : copy;
+        node->is_unproven = true;
+        node->doubt =
+            emu_print_text(emu->model, "no network has proven tasks like this one: %s", k.text);
     }
 }

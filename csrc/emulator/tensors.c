@@ -54,10 +54,9 @@ static bool place(const rkr_emu *emu, const emu_tensor *tensor, placement *at) {
             return false;
         }
         at->batch = (at->c + at->group - 1) / at->group * at->plane; /* native[1] may be more */
-        /* Images of a model's input begin at whole groups of 8 channels where there is room. */
-        const uint64_t whole = (at->c + 7) / 8 * (8 / (at->group < 8 ? at->group : 8)) * at->plane;
-        if (t->kind == 1 && bytes == 2 && at->group < 8 && tensor->bytes >= at->n * whole) {
-            at->batch = whole;
+        /* In float16, images of up to 4 channels take equal parts of what is reserved. */
+        if (t->kind == 1 && bytes == 2 && at->c <= at->group && at->group < 8) {
+            at->batch = tensor->bytes / at->n / bytes * bytes;
         }
         return (uint64_t)t->native[1] * at->group >= at->c;
     }

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,7 +161,7 @@ class Machine:
         self.multiplications = int(info.multiplications)
         self._tasks = int(info.tasks)
         self.tensors = tuple(self._tensor(index) for index in range(info.tensors))
-        self.nodes = tuple(self._node(index) for index in range(info.nodes))
+        self._node_count = int(info.nodes)
         self.inputs = tuple(self.tensors[i] for i in self._indices("get_inputs", info.inputs))
         self.outputs = tuple(self.tensors[i] for i in self._indices("get_outputs", info.outputs))
 
@@ -209,6 +210,16 @@ class Machine:
     def _present(self, indices: Any, count: int) -> Iterator[int]:
         return (indices[i] for i in range(count) if indices[i] < len(self.tensors))
 
+    @cached_property
+    def nodes(self) -> tuple[NodeInfo, ...]:
+        """The nodes in execution order; their commands are tried on random values first.
+
+        Raises:
+            EmulatorError: There is no memory for that.
+        """
+        self._check_status(self._function("try")(self._handle))
+        return tuple(self._node(index) for index in range(self._node_count))
+
     @property
     def is_runnable(self) -> bool:
         """Whether every node is understood."""
@@ -232,13 +243,15 @@ class Machine:
     def walk(self) -> Iterator[NodeInfo]:
         """Execute all nodes in order, and yield each when its outputs hold its results.
 
+        Their commands are not tried: see `nodes` for the verdicts.
+
         Raises:
             EmulatorError: An input has no values, or a node is not understood.
         """
         self._begin()
-        for node in self.nodes:
-            self._check_status(self._function("run_node")(self._handle, node.index))
-            yield node
+        for index in range(self._node_count):
+            self._check_status(self._function("run_node")(self._handle, index))
+            yield self._node(index)
 
     def _begin(self) -> None:
         """Prepare a run; who lends a machine has given it the inputs."""

@@ -54,7 +54,8 @@ def test_whatever_is_damaged_ran_before(models: list[Seed]) -> None:
     ]
     for name, model, values, tables in models:
         assert use(model, 1), name
-        assert values and tables, name
+        assert tables, name
+        assert values or not any(node.tasks for node in Emulator(model).nodes), name
     old = next(seed for seed in models if seed.name == "container-2")
     data, reasons = bytearray(old.model), set()
     for at in old.values:

@@ -29,6 +29,7 @@ def test_gives_the_networks_answer_or_is_refused(entry: dict) -> None:
     if any(node.is_faulty for node in machine.nodes):
         assert entry["result"] == "refused"  # until its commands were understood
         return
+    assert not any(node.reason.startswith("tried") for node in machine.nodes)
     refused = [node for node in machine.nodes if node.verdict is Verdict.REFUSED]
     if refused:
         assert entry["result"] == "refused"

@@ -166,9 +166,22 @@ def test_pad_into_another_scale_says_that_it_is_not_exact() -> None:
     assert emulator.nodes[-1].verdict == Verdict.FLOAT
 
 
-@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
-def test_other_ways_to_pad_are_refused(mode: str) -> None:
-    """They repeat values; no file that was seen has them."""
-    emulator = Emulator(padded((0, 0, 1, 1, 0, 0, 1, 1), None, mode))
+@pytest.mark.parametrize("mode", ["reflect", "edge"])
+def test_pads_with_values_of_the_input(mode: str) -> None:
+    """As NumPy does: the value at the edge, or those behind it, mirrored."""
+    pads = (0, 1, 2, 0, 0, 0, 3, 4)
+    (ours,), (inner,) = outputs_of(padded(pads, None, mode)), outputs_of(MODELS[0].read_bytes())
+    np.testing.assert_array_equal(ours, np.pad(inner, tuple(zip(pads[:4], pads[4:])), mode))
+
+
+def test_a_mirrored_border_is_smaller_than_the_input() -> None:
+    """There is nothing to mirror behind its last value."""
+    assert Emulator(padded((0, 0, 31, 0, 0, 0, 0, 0), None, "reflect")).is_runnable
+    assert not Emulator(padded((0, 0, 32, 0, 0, 0, 0, 0), None, "reflect")).is_runnable
+
+
+def test_another_way_to_pad_is_refused() -> None:
+    """No file that was seen repeats the whole input."""
+    emulator = Emulator(padded((0, 0, 1, 1, 0, 0, 1, 1), None, "wrap"))
     assert emulator.nodes[-1].verdict == Verdict.REFUSED
     assert "not understood" in emulator.nodes[-1].reason

@@ -89,10 +89,21 @@ def calibration(case: Case, runs: list[list[Array]]) -> list[list[Array]]:
     ]
 
 
-def give(machine: Emulator, inputs: list[Array]) -> tuple[list[Array], list[float]]:
-    """Set the inputs; return the values that the file's types can hold, and their uncertainty."""
+def give(
+    machine: Emulator, names: list[str], inputs: list[Array]
+) -> tuple[list[Array], list[float]]:
+    """Set the inputs; return the values that the file's types can hold, and their uncertainty.
+
+    The toolkit leaves out an input that no output depends on.
+    """
     seen, unsure = [], []
-    for index, x in enumerate(inputs):
+    kept = {tensor.name: index for index, tensor in enumerate(machine.inputs)}
+    for number, x in enumerate(inputs):
+        index = kept.get(names[number]) if len(kept) < len(inputs) else number
+        if index is None:
+            seen.append(x)
+            unsure.append(0.0)
+            continue
         tensor = machine.inputs[index]
         if tensor.dtype is None:
             raise EmulatorError(f"input {index} has a type that is not read")
@@ -266,7 +277,8 @@ def judge(network: bytes, rknn: bytes, inputs: list[Array], dtype: str,
     if refused:
         return Outcome("refused", f"{refused[0].op}: {refused[0].reason}", verdicts=verdicts), []
     try:
-        seen, unsure = give(machine, inputs)
+        names = [each.name for each in onnx.load_model_from_string(network).graph.input]
+        seen, unsure = give(machine, names, inputs)
         machine.run()
         stored = [machine.read(tensor) for tensor in machine.outputs]
     except (EmulatorError, ValueError) as error:
@@ -281,6 +293,8 @@ def judge(network: bytes, rknn: bytes, inputs: list[Array], dtype: str,
             outcome.excess = max(outcome.excess, measured[1])
     if len(stored) != len(exact):
         outcome.excess, outcome.reason = np.inf, f"{len(stored)} outputs, not {len(exact)}"
+    if any(np.isnan(values).any() for values in exact):
+        return Outcome("unconverted", "the network has no finite answer"), []
     if not outcome.excess <= 1.0:
         outcome.result = "wrong"
         faulty = [node for node in machine.nodes if node.is_faulty]

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Try the commands of nodes: on random values, they have to give what the operator is defined to
+ * give. So a mistake of the compiler, or of the decoding, shows without a network to compare with.
+ *
+ * The two may differ by a quarter of a bit in the output's leading eight: 4 steps of int8, 256 of
+ * int16, and of float16 4 / 1024 of the largest value. Right ones differ by 2 at most, by rounding
+ * and by the interpolation of tables. */
+#include "emulator/nodes.h"
+#include "emulator/trial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_STEPS 4.0
+#define TYPE_INT8 3
+#define TYPE_INT16 5
+#define TYPE_FLOAT16 10
+
+static bool has_values(const rkr_emu_tensor *t) {
+    const bool is_number = t->type == TYPE_INT8 || t->type == TYPE_INT16;
+    return (is_number && t->quantized) || t->type == TYPE_FLOAT16;
+}
+
+/* An operand that the file keeps as the network has it: others are folded with scales. */
+static bool is_real(const rkr_emu_tensor *t) {
+    return t->quantized || t->type == 1 || t->type == TYPE_FLOAT16;
+}
+
+static bool is_drawn(const rkr_emu *emu, const emu_node *node, uint32_t input) {
+    return emu_has_value(emu, node, input) && !emu_input(emu, node, input)->is_constant;
+}
+
+static bool can_be_tried(const rkr_emu *emu, emu_node *node) {
+    const rkr_emu_node *n = &node->public;
+    bool ok = node->way == EMU_NODE_TASKS && n->n_outputs <= EMU_MAX_VALUES &&
+              emu_has_definition(emu, node) && node->assumed == NULL;
+    uint32_t drawn = 0;
+    for (uint32_t i = 0; ok && i < n->n_inputs; i++) {
+        if (is_drawn(emu, node, i)) {
+            ok = has_values(emu_in(emu, node, i)) && !emu_in(emu, node, i)->is_pixel &&
+                 i < EMU_MAX_VALUES;
+            drawn++;
+        } else if (node->operation->run == NULL && (node->values->read >> i & 1) != 0) {
+            ok = is_real(emu_in(emu, node, i));
+        }
+    }
+    for (uint32_t i = 0; ok && i < n->n_outputs; i++) {
+        ok = emu_has_output(emu, node, i) && has_values(emu_out(emu, node, i));
+    }
+    return ok && drawn > 0;
+}
+
+/* From -2 to 2 in float16, all steps otherwise; what Where looks at is 0 or 1. Two calls give the
+ * same. */
+static bool draw(rkr_emu *emu, const emu_node *node) {
+    const bool chooses = strcmp(node->public.op, "Where") == 0;
+    uint32_t state = 1;
+    for (uint32_t i = 0; i < node->public.n_inputs; i++) {
+        if (!is_drawn(emu, node, i)) {
+            continue;
+        }
+        const rkr_emu_tensor *t = emu_in(emu, node, i);
+        uint8_t *values = malloc((size_t)t->n_elems * t->elem_bytes + 1);
+        if (values == NULL) {
+            return false;
+        }
+        for (uint64_t k = 0; k < t->n_elems; k++) {
+            state = state * 1664525u + 1013904223u;
+            if (chooses && i == 0) {
+                emu_store_float(t, (float)(state >> 31), values + k * t->elem_bytes);
+            } else if (t->type == TYPE_FLOAT16) {
+                emu_store_float(t, (float)(state >> 20) / 1024.0f - 2.0f, values + 2 * k);
+            } else {
+                memcpy(values + k * t->elem_bytes, (uint8_t *)&state + 2, t->elem_bytes);
+            }
+        }
+        emu_put_values(emu, emu_input(emu, node, i), values);
+        free(values);
+    }
+    return true;
+}
+
+/* The outputs as one array, freed by the caller; NULL: no memory, or it cannot be computed. */
+static float *results(rkr_emu *emu, const emu_node *node, bool by_tasks) {
+    uint64_t count = 0;
+    for (uint32_t k = 0; k < node->public.n_outputs; k++) {
+        count += emu_out(emu, node, k)->n_elems;
+    }
+    float *values = malloc((size_t)count * sizeof *values + 1);
+    if (values == NULL || !draw(emu, node) ||
+        !(by_tasks ? emu_run_tasks(emu, node) : emu_run_definition(emu, node))) {
+        free(values);
+        return NULL;
+    }
+    float *to = values;
+    for (uint32_t k = 0; k < node->public.n_outputs; k++) {
+        emu_get_floats(emu, emu_output(emu, node, k), to);
+        to += emu_out(emu, node, k)->n_elems;
+    }
+    return values;
+}
+
+static double step_of(const rkr_emu_tensor *t, const float *values) {
+    double largest = 0.0;
+    for (uint64_t i = 0; i < t->n_elems && !t->quantized; i++) {
+        largest = isfinite(values[i]) ? fmax(largest, fabs((double)values[i])) : largest;
+    }
+    return !t->quantized        ? largest / 1024.0
+           : t->elem_bytes == 1 ? (double)t->scale
+                                : 64.0 * (double)t->scale;
+}
+
+/* In steps. What has no finite value by definition, as the root of a negative one, is free. */
+static double difference(const rkr_emu_tensor *t, const float *ours, const float *defined) {
+    const double step = fmax(step_of(t, defined), 1e-12);
+    double worst = 0.0;
+    for (uint64_t i = 0; i < t->n_elems; i++) {
+        const double error = fabs((double)ours[i] - (double)defined[i]) / step;
+        if (isfinite(defined[i]) && !(error <= worst)) {
+            worst = isnan(error) ? INFINITY : error;
+        }
+    }
+    return worst;
+}
+
+static void try_node(rkr_emu *emu, emu_node *node) {
+    float *ours = results(emu, node, true);
+    float *defined = ours == NULL ? NULL : results(emu, node, false);
+    uint64_t at = 0;
+    for (uint32_t k = 0; defined != NULL && k < node->public.n_outputs; k++) {
+        const emu_tensor *output = emu_output(emu, node, k);
+        const double steps = difference(&output->public, ours + at, defined + at);
+        if (steps > MOST_STEPS) {
+            node->public.is_faulty = node->doubt == NULL;
+            node->public.verdict = RKR_EMU_DECODED;
+            node->public.reason = node->doubt = emu_print_text(
+                emu->model,
+                "tried on random values, its commands give other results than %.30s: "
+                "'%.60s' is up to %.0f steps off",
+                node->public.op, output->public.name, steps);
+        }
+        at += output->public.n_elems;
+    }
+    free(ours);
+    free(defined);
+}
+
+int emu_try_nodes(rkr_emu *emu) {
+    const size_t bytes = (size_t)(emu->model->memory_bytes - emu->model->constant_bytes);
+    uint8_t *memory = emu->memory + emu->model->constant_bytes;
+    uint8_t *before = malloc(bytes + 1);
+    if (before == NULL) {
+        return emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a trial");
+    }
+    memcpy(before, memory, bytes);
+    for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
+        emu_node *node = &emu->nodes[i];
+        if ((node->doubt == NULL || node->is_unproven) && can_be_tried(emu, node)) {
+            try_node(emu, node);
+        }
+    }
+    memcpy(memory, before, bytes);
+    free(before);
+    return RKR_OK;
+}

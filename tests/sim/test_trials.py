@@ -1,0 +1,73 @@
+"""The emulator tries the commands of a node on random values, against its operator's definition."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from paths import DATA
+
+from rknn_runtime.sim.emulator import Emulator, Verdict
+from rknn_runtime.sim.faults import toolkit_faults
+
+
+def change_words(model: bytes, register: int, change: int) -> bytes:
+    """Flip bits of every command that writes a register: 16 bits of it, 32 of value, 16 of unit."""
+    changed = bytearray(model)
+    for at in range(0, len(model) - 8, 4):
+        number, value, target = struct.unpack_from("<HIH", model, at)
+        if number == register and target in (0x1001, 0x2001):
+            struct.pack_into("<HIH", changed, at, number, value ^ change, target)
+    return bytes(changed)
+
+
+def tried(model: bytes) -> dict[str, str]:
+    """Return operators that failed, and what was said of them."""
+    nodes = Emulator(model).nodes
+    return {node.op: node.reason for node in nodes if node.reason.startswith("tried on random")}
+
+
+@pytest.mark.parametrize("path", sorted((DATA / "layers").glob("*.rknn")), ids=lambda p: p.stem)
+def test_a_trial_leaves_the_values_of_a_run(path) -> None:
+    """Between the inputs and the run, and after it."""
+    random, outputs = np.random.default_rng(3), []
+    for asks in (False, True):
+        machine = Emulator(path)
+        random = np.random.default_rng(3)
+        for index, tensor in enumerate(machine.inputs):
+            values = random.integers(-100, 101, tensor.shape)
+            is_float = tensor.dtype.kind == "f"
+            machine.set_input(index, (values / 50 if is_float else values).astype(tensor.dtype))
+        machine._check_status(machine._function("run")(machine._handle, 1))
+        before = [machine.read(tensor) for tensor in machine.inputs]
+        assert not asks or machine.nodes
+        for tensor, values in zip(machine.inputs, before):
+            np.testing.assert_array_equal(machine.read(tensor), values)
+        machine.run()
+        assert not asks or machine.emulation
+        outputs.append([machine.read(tensor) for tensor in machine.outputs])
+    for plain, asked in zip(*outputs):
+        np.testing.assert_array_equal(plain, asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "register", "change", "op"),
+    [
+        ("reused_memory_rk3588", 0x4104, 0x2000, "Sigmoid"),  # entries of its table
+        ("reused_memory_rk3588", 0x4084, 0x2000, "Relu"),  # by what results are multiplied
+        ("float_net_rk3566", 0x4104, 0x2000, "exSwish"),
+        ("half_batch_rv1106", 0x4078, 0x10000, "Add"),  # by what the second operand is
+    ],
+)
+def test_other_commands_give_other_results(name, register, change, op) -> None:
+    """A file whose commands were changed says which node does not compute what its name says."""
+    model = (DATA / "layers" / f"{name}.rknn").read_bytes()
+    assert op not in tried(model)
+    changed = change_words(model, register, change)
+    assert changed != model
+    (reason,) = (text for failed, text in tried(changed).items() if failed == op)
+    assert "steps off" in reason
+    nodes = [node for node in Emulator(changed).nodes if node.op == op]
+    assert {node.verdict for node in nodes} == {Verdict.DECODED}
+    assert any(op in fault for fault in toolkit_faults(changed))
