@@ -24,6 +24,7 @@
 #include "decl/decimal.h"
 #include "decl/draw.h"
 #include "decl/yolo.h"
+#include "decl/scene.h"
 #include "decl/frame.h"
 #ifndef RKR_DECL_MODELFILE
 #define RKR_DECL_MODELFILE

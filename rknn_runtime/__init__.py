@@ -1,7 +1,7 @@
 """Run ``.rknn`` models on Rockchip NPUs, or on a simulated one.
 
-`Detector` and `Classifier` turn images into results; `Model` and `GeneralModel` run any model;
-a `Pool` keeps every core of the NPU busy.
+`Detector`, `Classifier` and `Segmenter` turn images into results; `Model` and `GeneralModel` run
+any model; a `Pool` keeps every core of the NPU busy.
 See also `rknn_runtime.errors`, `rknn_runtime.kernels` (layouts, quantization, resizing),
 `rknn_runtime.modelfile` (reads model files), `rknn_runtime.vision` (heads, letterbox, drawing)
 and `rknn_runtime.sim` (the simulated NPU).
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.detector import Detector
     from rknn_runtime.vision.heads.classification import Classifications
     from rknn_runtime.vision.letterbox import letterbox
+    from rknn_runtime.vision.scenes import Segmentation, ValueMap
+    from rknn_runtime.vision.segmenter import MapEstimator, Segmenter
 
 __all__ = [
     "Classifications",
@@ -65,6 +67,7 @@ __all__ = [
     "InputSpec",
     "Layout",
     "Library",
+    "MapEstimator",
     "Matmul",
     "MatmulType",
     "MatrixLayout",
@@ -77,9 +80,12 @@ __all__ = [
     "QuantType",
     "RknnError",
     "SdkVersion",
+    "Segmentation",
+    "Segmenter",
     "TensorAttr",
     "TensorMemory",
     "TensorType",
+    "ValueMap",
     "convert",
     "errors",
     "kernels",
@@ -143,6 +149,8 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         "vision.detector": ("Detector",),
         "vision.heads.classification": ("Classifications",),
         "vision.letterbox": ("letterbox",),
+        "vision.scenes": ("Segmentation", "ValueMap"),
+        "vision.segmenter": ("MapEstimator", "Segmenter"),
     }
 
     __getattr__, __dir__ = lazily(globals(), _HOMES)

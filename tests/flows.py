@@ -31,6 +31,7 @@ from rknn_runtime import (
     Model,
     OutputSpec,
     Pool,
+    Segmenter,
     TensorMemory,
     TensorType,
 )
@@ -448,8 +449,11 @@ _NAMING = bundle_from_arrays(
     [describe_output("logits", (1, 10), zero_point=0, scale=0.05)],
     [Record([np.arange(10, dtype=np.float32)[None] / 4])],
 )
-
-
+_SCENE = bundle_from_arrays(
+    [describe_input("image", (1, 3, 16, 24), zero_point=-128, scale=1 / 255)],
+    [describe_output("scores", (1, 3, 4, 6), zero_point=0, scale=0.05)],
+    [Record([np.arange(72, dtype=np.float32).reshape(1, 3, 4, 6) % 5])],
+)
 _NV12 = bundle_from_arrays(
     [image((1, 1, 64, 64), name="x_y_channel"), image((1, 1, 32, 64), "rk3588", "x_uv_channel", 1)],
     [describe_output("logits", (1, 10), zero_point=0, scale=0.05)],
@@ -494,6 +498,12 @@ def _classifier(made: Opened) -> Callable[[], Result]:
     classifier = Classifier(made.keep(Model(_NAMING, library="sim")))
 
     return lambda: _named(classifier(SCENE))
+
+
+@flow("Segmenter")
+def _segmenter(made: Opened) -> Callable[[], Result]:
+    segmenter = Segmenter(made.keep(Model(_SCENE, library="sim")))
+    return lambda: segmenter(SCENE).class_map.tolist()
 
 
 @flow("Pool")

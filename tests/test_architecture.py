@@ -34,6 +34,8 @@ IMAGES = {
     "vision.nv12",
     "vision.detector",
     "vision.classifier",
+    "vision.segmenter",
+    "vision.tasks",
 }
 #: The only imports that go up, each inside the one function that needs it: the simulated runtime
 #: is started by name, and `Detector.stream` is a pool's. `npu.loaded` names two types.

@@ -145,6 +145,18 @@ def test_tasks(title: str, folder: Path) -> None:
     assert sum(part is not None for part in (found.mask, found.keypoints, found.xyxyxyxy)) == 1
 
 
+def test_scenes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both programs of the page, on maps of 16 x 16 cells."""
+    scores = np.zeros((1, 3, 16, 16))
+    scores[0, 1, 8:] = 1
+    Path("scene.rknn").write_bytes(seen(scores))
+    Path("depth.rknn").write_bytes(seen(scores[:, 1:2]))
+    for block in sections("scenes.md").values():
+        exec(block, {})
+    assert "road" in capsys.readouterr().out
+    assert Path("drawn.png").exists() and Path("depth.png").exists()
+
+
 def test_classes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And a classifier's names."""
     exec("from rknn_runtime import Classifier\n" + sections("tasks.md")["Classes"], {})

@@ -12,6 +12,7 @@
  * positive, so they do not change the sign, and the sum is exact. If two neighbouring logits
  * of a row (already interpolated between rows) have the same sign, all pixels between them have
  * it, too, and are filled without being computed. */
+#include "decode/geometry.h"
 #include "decode/grids.h"
 #include "decode/view.h"
 #include "kernels/cpu.h"
@@ -30,27 +31,6 @@ typedef struct {
     float reals[MAX_COEFFICIENTS];
     int32_t bias; /* -(zero point of the prototypes) * sum of the weights */
 } detection;
-
-/* Where the pixels of the image lie on one axis of the prototypes; see decl/yolo.h. */
-typedef struct {
-    double scale, offset;
-    uint32_t n_cells;
-} axis;
-
-/* In cells: whole numbers are their centres. */
-static double position_of(const axis *axis, uint32_t pixel) {
-    double position = ((double)pixel + 0.5) * axis->scale + axis->offset - 0.5;
-    double last = (double)(axis->n_cells - 1);
-    return position < 0.0 ? 0.0 : position > last ? last : position;
-}
-
-/* Left cell of a pixel and the weight of the right one. */
-static uint32_t cell_of(const axis *axis, uint32_t pixel, float *weight) {
-    double position = position_of(axis, pixel);
-    uint32_t cell = (uint32_t)position;
-    *weight = (float)(position - cell);
-    return cell;
-}
 
 /* First pixel of a box edge: pixels count whose centres are in [low, high). */
 static uint32_t pixel_at(float edge, uint32_t n_pixels) {
@@ -155,8 +135,8 @@ static void logits_of_row(const detection *detection, uint32_t row, uint32_t fir
 
 /* One row of a mask; logits[i] is that of column first_cell + i, whose pixels begin at
  * starts[i]. */
-static void fill_row(const axis *across, const float *logits, uint32_t first_cell, uint32_t n_cells,
-                     const uint32_t *starts, uint8_t *row) {
+static void fill_row(const rkr_axis *across, const float *logits, uint32_t first_cell,
+                     uint32_t n_cells, const uint32_t *starts, uint8_t *row) {
     uint32_t begin = starts[0]; /* of the pixels whose value is that of the column before them */
     for (uint32_t i = 0; i + 1 < n_cells; i++) {
         float left = logits[i], right = logits[i + 1];
@@ -166,7 +146,7 @@ static void fill_row(const axis *across, const float *logits, uint32_t first_cel
         memset(row + begin, left > 0.0f, starts[i] - begin);
         begin = starts[i + 1];
         for (uint32_t x = starts[i]; x < begin; x++) {
-            float weight = (float)(position_of(across, x) - (first_cell + i));
+            float weight = (float)(rkr_position_of(across, x) - (first_cell + i));
             row[x] = left + (right - left) * weight > 0.0f;
         }
     }
@@ -174,12 +154,12 @@ static void fill_row(const axis *across, const float *logits, uint32_t first_cel
 }
 
 /* starts[i]: first pixel of [begin, end) whose left cell is first_cell + i or beyond. */
-static void find_starts(const axis *across, uint32_t begin, uint32_t end, uint32_t first_cell,
+static void find_starts(const rkr_axis *across, uint32_t begin, uint32_t end, uint32_t first_cell,
                         uint32_t n_cells, uint32_t *starts) {
     uint32_t filled = 0;
     float weight;
     for (uint32_t x = begin; x < end; x++) {
-        uint32_t i = cell_of(across, x, &weight) - first_cell;
+        uint32_t i = rkr_cell_of(across, x, &weight) - first_cell;
         for (; filled <= i; filled++) {
             starts[filled] = x;
         }
@@ -192,8 +172,8 @@ static void find_starts(const axis *across, uint32_t begin, uint32_t end, uint32
 static void fill_mask(const detection *detection, const rkr_mask_geometry *geometry,
                       const float box[4], uint8_t *mask) {
     const rkr_tensor_view *prototypes = detection->prototypes;
-    const axis across = {geometry->scale_x, geometry->offset_x, prototypes->width};
-    const axis down = {geometry->scale_y, geometry->offset_y, prototypes->height};
+    const rkr_axis across = rkr_axis_across(geometry, prototypes);
+    const rkr_axis down = rkr_axis_down(geometry, prototypes);
     uint32_t left = pixel_at(box[0], geometry->width), top = pixel_at(box[1], geometry->height);
     uint32_t right = pixel_at(box[2], geometry->width);
     uint32_t bottom = pixel_at(box[3], geometry->height);
@@ -201,15 +181,15 @@ static void fill_mask(const detection *detection, const rkr_mask_geometry *geome
         return;
     }
     float weight;
-    uint32_t first = cell_of(&across, left, &weight);
-    uint32_t last = cell_of(&across, right - 1, &weight) + 1; /* a right neighbour */
+    uint32_t first = rkr_cell_of(&across, left, &weight);
+    uint32_t last = rkr_cell_of(&across, right - 1, &weight) + 1; /* a right neighbour */
     uint32_t n_cells = (last < prototypes->width ? last + 1 : prototypes->width) - first;
     uint32_t starts[MAX_COLUMNS + 1];
     find_starts(&across, left, right, first, n_cells, starts);
     float rows[2][MAX_COLUMNS], blended[MAX_COLUMNS];
     uint32_t in_rows[2] = {UINT32_MAX, UINT32_MAX}; /* even rows in [0], odd ones in [1] */
     for (uint32_t y = top; y < bottom; y++) {
-        uint32_t upper = cell_of(&down, y, &weight);
+        uint32_t upper = rkr_cell_of(&down, y, &weight);
         uint32_t lower = upper + 1 < prototypes->height ? upper + 1 : upper;
         for (uint32_t row = upper; row <= lower; row++) {
             if (in_rows[row % 2] != row) {
@@ -225,13 +205,6 @@ static void fill_mask(const detection *detection, const rkr_mask_geometry *geome
     }
 }
 
-static bool geometry_is_valid(const rkr_mask_geometry *geometry) {
-    return geometry->width > 0 && geometry->height > 0 &&
-           (uint64_t)geometry->width * geometry->height <= RKR_VIEW_MAX_CELLS &&
-           isfinite(geometry->scale_x) && geometry->scale_x > 0.0 && isfinite(geometry->scale_y) &&
-           geometry->scale_y > 0.0 && isfinite(geometry->offset_x) && isfinite(geometry->offset_y);
-}
-
 int rkr_yolo_masks(const rkr_tensor_view *prototypes, const rkr_yolo_grid *coefficients,
                    size_t n_grids, const uint32_t *source, const float *xyxy, size_t n,
                    const rkr_mask_geometry *geometry, uint8_t *masks) {
@@ -242,7 +215,7 @@ int rkr_yolo_masks(const rkr_tensor_view *prototypes, const rkr_yolo_grid *coeff
     if (prototypes->channels > MAX_COEFFICIENTS || prototypes->width > MAX_COLUMNS) {
         return RKR_ERR_SHAPE;
     }
-    if (coefficients == NULL || geometry == NULL || !geometry_is_valid(geometry) ||
+    if (coefficients == NULL || geometry == NULL || !rkr_geometry_is_valid(geometry) ||
         (n > 0 && (source == NULL || xyxy == NULL || masks == NULL))) {
         return RKR_ERR_ARGUMENT;
     }

@@ -1,6 +1,7 @@
-"""Find objects in images, videos, cameras and streams, on all cores of the NPU.
+"""Run a vision model on images, videos, cameras and streams, on all cores of the NPU.
 
-Results are boxes, masks, keypoints, oriented boxes, or classes of images.
+Results are what its task gives: boxes, masks, keypoints, oriented boxes, classes of images or of
+their pixels.
 
 Examples:
   rknn-runtime detect yolov8n.rknn bus.jpg
@@ -15,7 +16,7 @@ import os
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,9 @@ from rknn_runtime.cli.files import (
 )
 from rknn_runtime.cli.options import add_library, add_switch, refusals, shows_progress
 from rknn_runtime.errors import RknnError
+from rknn_runtime.vision import tasks
+from rknn_runtime.vision.labels import read_labels
+from rknn_runtime.vision.tasks import TASKS, Task
 
 if TYPE_CHECKING:
     from rknn_runtime.cli.reports import Report
@@ -76,9 +80,9 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     add_library(parser, sim="run on the simulated NPU, on any PC")
     parser.add_argument(
         "--task",
-        choices=("auto", "detect", "classify"),
+        choices=("auto", *TASKS),
         default="auto",
-        help="default: guessed from the outputs",
+        help="default: that of the file, else guessed from the outputs",
     )
     parser.add_argument("--labels", metavar="FILE", help='class names: a file, or "coco"')
     parser.add_argument("--conf", type=float, help="confidence threshold (0.25)")
@@ -101,66 +105,62 @@ def check_model_arguments(arguments: Namespace) -> None:
 
 
 def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the arguments of `Pool`: the model, and a factory of detectors or classifiers.
+    """Return the arguments of `Pool`: the model, and a factory of what reads it.
 
-    The factory refuses options of the other task.
+    The factory refuses options of other tasks.
     """
-    from rknn_runtime.vision.classifier import Classifier
-    from rknn_runtime.vision.detector import Detector
-
     model, labels, task = arguments.model, arguments.labels, arguments.task
-    color = _given(arguments, _OF_BOTH)
-    options = {**_given(arguments, _OF_DETECTORS), **color}
-    top = {**_given(arguments, _OF_CLASSIFIERS), **color}
     folder = None
     if Path(model).is_dir():
         from rknn_runtime.vision.export_folder import read_export_folder
 
         folder = read_export_folder(model)
         model, labels = folder.model, folder.labels if labels is None else labels
-
-    def of_its_task(loaded: Any) -> Any:
-        if folder is not None and task == "auto":
-            if folder.task == "classify":
-                return Classifier(loaded, labels, **top)
-            return Detector._of_task(folder.task, loaded, labels, options)
-        if task == "classify":
-            return Classifier(loaded, labels, **top)
-        try:
-            return Detector(loaded, labels, **options)
-        except ValueError as error:
-            if task == "detect" or arguments.head:
-                raise
-            try:
-                return Classifier(loaded, labels, **top)
-            except ValueError:
-                raise error from None
+        if task == "auto":
+            task = "classify" if folder.task == "classify" else "detect"
 
     def made(loaded: Any) -> Any:
-        tool = of_its_task(loaded)
-        if isinstance(tool, Classifier):
-            _refuse(options, _OF_DETECTORS, "a model that detects", "a classifier")
-        else:
-            _refuse(top, _OF_CLASSIFIERS, "a classifier", "a model that detects")
-        return tool
+        name = task if task != "auto" else _task_of_model(loaded, arguments)
+        kind = TASKS[name]
+        options = _given(arguments, {**kind.options, "input_color": "color"})
+        for other in TASKS.values():
+            for parameter, option in other.options.items():
+                if option not in kind.options.values() and _given(arguments, {parameter: option}):
+                    raise ValueError(f"--{option}: expected {other.what}, got {kind.what}")
+        if name == "detect" and folder is not None and arguments.task == "auto":
+            return kind.load()._of_task(folder.task, loaded, labels, options)
+        return kind.load()(loaded, labels, **options)
 
     return model, made
 
 
-#: Options of one task: the parameter of `Detector` or `Classifier`, and the option.
-_OF_DETECTORS = {"conf_threshold": "conf", "iou_threshold": "iou", "head": "head"}
-_OF_BOTH = {"input_color": "color"}
-_OF_CLASSIFIERS = {"top_k": "top"}
+def _task_of_model(loaded: Any, arguments: Namespace) -> str:
+    """Return the task that a model's file and outputs show.
+
+    A model that nothing reads is taken for a detector, which says what it would need.
+    """
+    if arguments.head:
+        return "detect"
+    from rknn_runtime.modelfile.custom_string import facts_of
+    from rknn_runtime.vision.image_model import ImageModel
+
+    facts = facts_of(loaded.custom_string)
+    if arguments.labels is not None:
+        facts["labels"] = read_labels(arguments.labels)
+    size = ImageModel(loaded, None, None).input_size
+    found = tasks.find_task(loaded.outputs, size, facts)
+    possible = () if found else tasks.possible_tasks(loaded.outputs, size)
+    if possible:
+        raise ValueError(
+            f"--task: expected {' or '.join(possible)}, or another that fits, as the outputs do "
+            "not tell, got none"
+        )
+    return found or "detect"
 
 
-def _given(arguments: Namespace, names: dict[str, str]) -> dict[str, Any]:
+def _given(arguments: Namespace, names: Mapping[str, str]) -> dict[str, Any]:
     values = {key: getattr(arguments, name, None) for key, name in names.items()}
     return {key: value for key, value in values.items() if value is not None}
-
-
-def _refuse(given: dict[str, Any], names: dict[str, str], wanted: str, got: str) -> None:
-    for key in given.keys() & names:
-        raise ValueError(f"--{names[key]}: expected {wanted}, got {got}")
 
 
 def run(arguments: Namespace) -> int:
@@ -217,10 +217,8 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
     from rknn_runtime.cli.sources import results_of
 
     first: Any = pool.tasks[0]
-    labels, classifies = first.labels, not hasattr(first, "head")
-    if classifies and (arguments.save or arguments.format in ("coco", "yolo")):
-        what = "--save" if arguments.save else f"--format {arguments.format}"
-        raise ValueError(f"{what}: expected a model that detects, got a classifier")
+    labels = first.labels
+    _check_task(arguments, tasks.task_of(first))
     failed = done = 0
     #: Frames and objects of each video.
     videos: dict[str, tuple[int, int]] = {}
@@ -263,6 +261,15 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
         said = printable(f"{source}: {frames} frames, {objects} objects{place}")
         print(f"rknn-runtime: {said}", file=sys.stderr)
     return int(failed > 0)
+
+
+def _check_task(arguments: Namespace, task: Task) -> None:
+    """Refuse what the results of a task do not have."""
+    wanted = "a model that detects"
+    if arguments.format in ("coco", "yolo") and task.what != wanted:
+        raise ValueError(f"--format {arguments.format}: expected {wanted}, got {task.what}")
+    if arguments.save and not task.draws:
+        raise ValueError(f"--save: expected {wanted}, got {task.what}")
 
 
 def _report(arguments: Namespace, labels: Any, sources: list[str], stack: ExitStack) -> Report:

@@ -36,6 +36,7 @@ from rknn_runtime.conversion.health import (
     Symptom,
     check,
     guess_head,
+    image_size,
     judge_photos,
     symptoms_of_head,
 )
@@ -43,10 +44,12 @@ from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError, UnavailableError
 from rknn_runtime.modelfile import reader
 from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI, failures
+from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.modelfile.info import ModelInfo, Preprocessing
 from rknn_runtime.modelfile.layers import Layer, read_layers
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS, SOCS
 from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.vision.tasks import TASKS, find_task, possible_tasks
 
 if TYPE_CHECKING:
     from rknn_runtime.sim.emulator import Emulation
@@ -207,6 +210,7 @@ def _as_json(one: _Described) -> dict[str, Any]:
         "inputs": inputs,
         "outputs": [_attr_as_json(attr) for attr in info.outputs],
         "head": head and {"name": head.name, "classes": head.classes},
+        "task": _task(info),
         "warnings": one.warnings(),
     }
     if isinstance(one.emulation, str):
@@ -280,6 +284,7 @@ def _page(one: _Described) -> list[str]:
                       f"{_bytes(info.file_bytes)}"),
         ("memory", memory(info)),
         ("looks like", str(head) if head else "no detection or classification head known here"),
+        ("read by", _reader(info)),
     ]  # fmt: skip
     if info.batch > 1:
         facts.append(("batch", f"{info.batch} images per run"))
@@ -306,6 +311,29 @@ def _page(one: _Described) -> list[str]:
     if one.layers is not None:
         lines += _section("layers", _layer_rows(one.layers))
     return lines
+
+
+def _size(info: ModelInfo) -> tuple[int, int] | None:
+    """Return height and width of the image that a class for a task could take."""
+    size = image_size(info)
+    is_image = size is not None and info.inputs[0].nchw_shape[:2] in ((1, 1), (1, 3))
+    return size if is_image else None
+
+
+def _task(info: ModelInfo) -> str | None:
+    size = _size(info)
+    return size and find_task(info.outputs, size, facts_of(info.custom_string))
+
+
+def _reader(info: ModelInfo) -> str:
+    """Name the class that reads a model, or those that might."""
+    size, task = _size(info), _task(info)
+    if task is not None:
+        return TASKS[task].name
+    names = [TASKS[name].name for name in possible_tasks(info.outputs, size)] if size else []
+    if not names:
+        return "Model"
+    return f"perhaps {' or '.join(names)}: the outputs do not tell"
 
 
 def _section(title: str, rows: Sequence[Sequence[str]]) -> list[str]:

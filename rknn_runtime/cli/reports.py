@@ -13,11 +13,11 @@ from rknn_runtime._files import printable, replace_file, replaced_file
 from rknn_runtime.cli.files import line_of, write_text
 from rknn_runtime.cli.sources import Item, Names
 from rknn_runtime.streams.address import path_of
+from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.classification import Classifications
 from rknn_runtime.vision.images import as_pixels, import_pillow, size_of_file
 
 if TYPE_CHECKING:
-    from rknn_runtime.vision.detections import Detections
     from rknn_runtime.vision.labels import Labels
 
 #: Frames per second of a video whose source tells no rate.
@@ -69,6 +69,9 @@ class Text(Report):
         if isinstance(result, Classifications):
             lines = [f"  {name:<16} {score:6.1%}" for _, name, score in self._classes(result)]
             self._write(item, "", lines)
+            return
+        if not isinstance(result, Detections):
+            self._write(item, "", [f"  {line}" for line in result._lines(self._labels)])
             return
         lines = []
         for found in result:
@@ -221,8 +224,8 @@ class Gallery:
         self._video_of = ""
         folder.mkdir(parents=True, exist_ok=True)
 
-    def add(self, item: Item, found: Detections) -> None:
-        """Draw the detections of an image and write it."""
+    def add(self, item: Item, found: Any) -> None:
+        """Draw the results of an image and write it."""
         image, color = as_pixels(item.image, "BGR")
         drawn = found.draw(image, self._labels, color=color)
         if item.frame is not None:

@@ -29,6 +29,8 @@ from rknn_runtime.cli.detect import add_model_arguments, check_model_arguments, 
 from rknn_runtime.cli.files import check_readable, line_of, naming
 from rknn_runtime.cli.options import add_switch, refusals
 from rknn_runtime.errors import RknnError
+from rknn_runtime.vision import tasks
+from rknn_runtime.vision.detector import Detector
 
 if TYPE_CHECKING:
     from rknn_runtime.streams.pool import Pool
@@ -129,8 +131,8 @@ def _serve(arguments: Namespace) -> None:
     pool = Pool(model, task, library=arguments.library, contexts=arguments.contexts)
     with _closing(pool):
         first: Any = pool.tasks[0]
-        if not hasattr(first, "head"):
-            raise ValueError("expected a model that detects, got a classifier")
+        if not isinstance(first, Detector):
+            raise ValueError(f"expected a model that detects, got {tasks.task_of(first).what}")
         view = LiveView(first.labels, quality=arguments.quality, draw=arguments.draw)
         failures, load = _Failures(), _Load()
         source, reconnect_s = arguments.source, arguments.reconnect

@@ -12,11 +12,11 @@ _OPTIONS = ("anchors", "logits", "normalized")
 
 
 def facts_of(custom_string: str) -> dict[str, Any]:
-    """Return ``labels``, ``head``, ``options`` and ``color``, if a custom string has them.
+    """Return ``labels``, ``task``, ``head``, ``options`` and ``color`` of a custom string.
 
-    It is JSON, ``{"labels": [name, ...], "head": name, "options": {"anchors": ..., "logits":
-    true}, "input": {"color": "BGR"}}``, all optional, labels also as ``{"0": name, ...}``.
-    Anything else in it is left alone.
+    It is JSON, ``{"labels": [name, ...], "task": name, "head": name, "options": {"anchors": ...,
+    "logits": true}, "input": {"color": "BGR"}}``, all optional, labels also as
+    ``{"0": name, ...}``. Anything else in it is left alone.
     """
     if not custom_string:
         return {}
@@ -28,15 +28,17 @@ def facts_of(custom_string: str) -> dict[str, Any]:
         return {}
     if not isinstance(said, dict):
         return {}
-    facts = {"labels": _labels(said.get("labels")), "head": said.get("head")}
+    facts: dict[str, Any] = {"labels": _labels(said.get("labels"))}
+    facts.update({name: said.get(name) for name in ("head", "task")})
     options = said.get("options")
     if isinstance(options, dict):
         facts["options"] = {name: options[name] for name in _OPTIONS if name in options}
     image = said.get("input")
     if isinstance(image, dict) and image.get("color") in ("RGB", "BGR"):
         facts["color"] = image["color"]
-    if not isinstance(facts["head"], str):
-        facts["head"] = None
+    for name in ("head", "task"):
+        if not isinstance(facts[name], str):
+            facts[name] = None
     return {name: fact for name, fact in facts.items() if fact is not None}
 
 

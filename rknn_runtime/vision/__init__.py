@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.detector import Detector
     from rknn_runtime.vision.heads import HEADS, find_head
     from rknn_runtime.vision.heads.classification import Classifications
+    from rknn_runtime.vision.scenes import Segmentation, ValueMap
+    from rknn_runtime.vision.segmenter import MapEstimator, Segmenter
 
 __all__ = [
     "HEADS",
@@ -20,6 +22,10 @@ __all__ = [
     "Detections",
     "Detector",
     "LetterboxTransform",
+    "MapEstimator",
+    "Segmentation",
+    "Segmenter",
+    "ValueMap",
     "find_head",
     "letterbox",
     "nms",
@@ -32,6 +38,8 @@ _HOMES = {
     "detector": ("Detector",),
     "heads": ("HEADS", "find_head"),
     "heads.classification": ("Classifications",),
+    "scenes": ("Segmentation", "ValueMap"),
+    "segmenter": ("MapEstimator", "Segmenter"),
 }
 if not TYPE_CHECKING:  # else every misspelt name would have a type
     __getattr__, __dir__ = lazily(globals(), _HOMES)

@@ -9,6 +9,7 @@ import json
 import numpy as np
 import pytest
 from bundles import image, one_object
+from planting import scene
 from rtsp import RtspServer
 from videos import write_video
 from web import serving
@@ -310,6 +311,35 @@ def test_a_classifier(classifier, photos, capsys):
         detect(capsys, classifier, photos, *wrong, status=1)
         assert "expected a model that detects, got a classifier" in detect.complaints
     detect(capsys, classifier, photos, "--task", "detect", status=1)
+
+
+def test_classes_of_pixels(photos, tmp_path, capsys):
+    """Areas and masks, drawn; what needs boxes is refused, and so is a task that is not sure."""
+    path, drawn = tmp_path / "scene.rknn", tmp_path / "drawn"
+    path.write_bytes(scene.bundle(labels=["sky", "road", "tree"]))
+    lines = detect(capsys, path, photos / "1.png", "--save", drawn).splitlines()
+    assert lines[0] == f"{photos / '1.png'}:"
+    assert [line.split() for line in lines[1:]] == [
+        ["road", "50.0%"], ["sky", "25.0%"], ["tree", "25.0%"],
+    ]  # fmt: skip
+    assert Image.open(drawn / "1.png").getpixel((127, 0)) != (10, 20, 30)
+    (line,) = detect(capsys, path, photos / "1.png", "--json").splitlines()
+    found = json.loads(line)
+    assert (found["width"], found["height"]) == (128, 64) and found["classes"][0]["area"] == 4096
+    rows = detect(capsys, path, photos, "--format", "csv").splitlines()
+    assert rows[0] == "source,frame,class_id,label,area" and len(rows) == 7
+    for words in (["--format", "coco"], ["--iou", "0.5"]):
+        detect(capsys, path, photos, *words, status=1)
+        assert "expected a model that detects, got a segmenter" in detect.complaints
+    path.write_bytes(scene.bundle([scene.scores()[:, 1:2]]))
+    detect(capsys, path, photos, status=1)
+    assert "--task: expected semantic or map, or another that fits" in detect.complaints
+    lines = detect(capsys, path, photos / "1.png", "--task", "semantic", "--conf", "0.4")
+    assert "foreground        5" in lines
+    lines = detect(capsys, path, photos / "1.png", "--task", "map", "--save", drawn)
+    assert lines.splitlines()[1] == "  -4 to 4"
+    rows = detect(capsys, path, photos / "1.png", "--task", "map", "--format", "csv").splitlines()
+    assert rows == ["source,frame,lowest,highest", f"{photos / '1.png'},,-4.0,4.0"]
 
 
 def test_options_of_the_other_task_are_refused(model, classifier, photos, tmp_path, capsys):

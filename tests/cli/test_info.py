@@ -124,7 +124,7 @@ def test_json_has_stable_keys(capsys: pytest.CaptureFixture[str]) -> None:
         "container_version", "toolkit_version", "compiler_version", "framework", "custom_string",
         "batch",
         "dynamic_shapes", "weight_bytes", "internal_bytes", "command_bytes", "input_bytes",
-        "output_bytes", "operators", "inputs", "outputs", "head", "warnings",
+        "output_bytes", "operators", "inputs", "outputs", "head", "task", "warnings",
     ]  # fmt: skip
     assert list(first["outputs"][0]) == [*ATTR_KEYS, "native", "nhwc"]
     assert list(first["inputs"][1]) == [*ATTR_KEYS, "native", "nhwc", "preprocessing"]
@@ -336,3 +336,21 @@ def test_layers_as_json_and_in_a_table_of_models(capsys: pytest.CaptureFixture[s
     titles, *rows = capsys.readouterr().out.splitlines()
     assert titles.endswith("layers")
     assert all(row.endswith("634 kMACs") for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (PROJECT / "examples" / "models" / "shapes_rk3588.rknn", "Detector"),
+        (MODELS / "fc1000_softmax_rv1106.rknn", "Classifier"),
+        (MODELS / "ic3_w37_rk3588.rknn", "perhaps Segmenter: the outputs do not tell"),
+        (MODELS / "mi_img_vec_rk3588.rknn", "Model"),
+    ],
+)
+def test_the_class_that_reads_a_model(
+    path: Path, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or those that might, where only its maker knows."""
+    assert main(["info", str(path)]) == 0
+    (line,) = [row for row in capsys.readouterr().out.splitlines() if "read by" in row]
+    assert line.split(maxsplit=2)[2] == expected

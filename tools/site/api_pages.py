@@ -43,13 +43,17 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "vision.md": (
         "Vision",
-        "From images to objects and classes.",
+        "From images to objects, classes and maps.",
         (
             "rknn_runtime.vision.detector.Detector",
             "rknn_runtime.vision.detections.Detections",
             "rknn_runtime.vision.detections.Detection",
             "rknn_runtime.vision.classifier.Classifier",
             "rknn_runtime.vision.heads.classification.Classifications",
+            "rknn_runtime.vision.segmenter.Segmenter",
+            "rknn_runtime.vision.scenes.Segmentation",
+            "rknn_runtime.vision.segmenter.MapEstimator",
+            "rknn_runtime.vision.scenes.ValueMap",
             "rknn_runtime.vision.letterbox.letterbox",
         ),
     ),

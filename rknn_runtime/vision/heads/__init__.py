@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.heads.find import HEADS, find_head
     from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
     from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
+    from rknn_runtime.vision.heads.scene import MapDecoder, SceneDecoder
     from rknn_runtime.vision.heads.segmentation import (
         AnchorSegmentationDecoder,
         SingleSegmentationDecoder,
@@ -34,7 +35,9 @@ __all__ = [
     "ClassificationDecoder",
     "Classifications",
     "EndToEndDecoder",
+    "MapDecoder",
     "RetinaFaceDecoder",
+    "SceneDecoder",
     "ScrfdDecoder",
     "SingleOrientedDecoder",
     "SingleOutputDecoder",
@@ -57,6 +60,7 @@ _HOMES = {
     "find": ("HEADS", "find_head"),
     "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
     "pose": ("SinglePoseDecoder", "SplitPoseDecoder"),
+    "scene": ("MapDecoder", "SceneDecoder"),
     "segmentation": ("AnchorSegmentationDecoder", "SingleSegmentationDecoder",
                      "SplitSegmentationDecoder"),
     "single": ("EndToEndDecoder", "SingleOutputDecoder"),

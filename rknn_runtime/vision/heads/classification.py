@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rknn_runtime._arrays import as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
-from rknn_runtime.vision.heads.decoder import BoundOutputs
+from rknn_runtime.vision.heads.frame import FrameDecoder
 from rknn_runtime.vision.heads.outputs import channels_first, quantization_of, representable
 from rknn_runtime.vision.labels import names_of
 
@@ -48,7 +46,7 @@ class Classifications(NamedTuple):
         return "\n".join(["class  confidence", *lines])
 
 
-class ClassificationDecoder:
+class ClassificationDecoder(FrameDecoder):
     """Decode ``[1, classes]``, ``[1, classes, 1, 1]`` or ``[classes]``.
 
     Args:
@@ -78,47 +76,13 @@ class ClassificationDecoder:
         lowest, highest = representable(output)
         may_leave = self._softmax == lib.RKR_SOFTMAX_NO and (lowest < 0 or highest > 1)
         self._clips = softmax is None and may_leave
-        self._bound = BoundOutputs((output,))
+        super().__init__((output,))
         self._view = ffi.new("rkr_tensor_view *")
         self._bound.bindings[0].add_grid(self._view, classes, 1, 1)
         self._scratch = np.empty(3 * classes, np.uint64)
-        self._lock = ExclusiveLock()
-
-    def __call__(self, raw: NDArray[Any]) -> Classifications:
-        """Decode one frame.
-
-        Args:
-            raw: The output in native layout, as from ``model.output_raw(i)``.
-
-        Returns:
-            The most likely classes, as new arrays.
-
-        Raises:
-            ValueError: The array has another shape, or is not contiguous.
-        """
-        with self._lock.held():
-            self._bound.bind((raw,))
-            return self._decoded()
-
-    def settle(self, arrays: Sequence[NDArray[Any]], lock: ExclusiveLock) -> None:
-        """Note where a model keeps the output; see `Decoder.settle`."""
-        self._bound.settle(arrays)
-        self._lock = lock
-
-    def settled(self) -> Any:
-        """Return to the memory that `settle` noted; see `Decoder.settled`.
-
-        `results` decodes the few scores, into the arrays that it returns.
-        """
-        self._bound.return_home()
-        return ffi.NULL
 
     def results(self, transform: object) -> Classifications:
-        """Decode the memory that is bound; see `Decoder.results`."""
-        return self._decoded()
-
-    def _decoded(self) -> Classifications:
-        """Decode the bound output; the lock is held."""
+        """Return the most likely classes, as new arrays; see `FrameDecoder.results`."""
         found = Classifications(np.empty(self.top_k, np.int32), np.empty(self.top_k, np.float32))
         status = lib.rkr_top_k(
             self._view,

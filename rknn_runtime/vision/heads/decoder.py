@@ -158,8 +158,8 @@ class BoundOutputs:
 
     __slots__ = ("_is_at_home", "bindings")
 
-    def __init__(self, attrs: Outputs) -> None:
-        self.bindings = [OutputViews(attr) for attr in attrs]
+    def __init__(self, attrs: Outputs, views: type[OutputViews] = OutputViews) -> None:
+        self.bindings = [views(attr) for attr in attrs]
         self._is_at_home = False
 
     def bind(self, arrays: Sequence[NDArray[Any]]) -> None:

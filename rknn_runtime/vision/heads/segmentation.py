@@ -15,6 +15,7 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.anchors import AnchorDecoder, AnchorForm, read_anchors
 from rknn_runtime.vision.heads.decoder import Decoder, OutputViews
+from rknn_runtime.vision.heads.frame import Placement
 from rknn_runtime.vision.heads.outputs import (
     Outputs,
     Size,
@@ -54,13 +55,10 @@ class _Masks:
         self._view = ffi.new("rkr_tensor_view *")
         prototypes.add_grid(self._view, self.count, height, width)
         self._grids = grids
-        self._input_size = input_size
-        self._per_pixel = (height / input_size[0], width / input_size[1])
-        self._geometry = ffi.new("rkr_mask_geometry *")
+        self._placement = Placement(input_size, (height, width))
 
     def add(self, decoder: Decoder, n: int, transform: LetterboxTransform | None) -> Detections:
-        self._place(transform)
-        mask = np.zeros((n, self._geometry.height, self._geometry.width), np.bool_)
+        mask = np.zeros((n, *self._placement.of(transform)), np.bool_)
         status = lib.rkr_yolo_masks(
             self._view,
             self._grids,
@@ -68,23 +66,11 @@ class _Masks:
             pointer(decoder._source),
             decoder._out.xyxy,
             n,
-            self._geometry,
+            self._placement.native,
             pointer(mask),
         )
         check_status(status, "masks")
         return Detections._of(decoder._columns, n, mask=mask, labels=decoder.labels)
-
-    def _place(self, transform: LetterboxTransform | None) -> None:
-        """Set the size of the masks and their place on the prototypes."""
-        image = resized = self._input_size
-        offset = (0, 0)
-        if transform is not None:
-            image, resized = transform.image_size, transform.resized_size
-            offset = transform.offset
-        (down, across), geometry = self._per_pixel, self._geometry
-        geometry.height, geometry.width = image
-        geometry.scale_y, geometry.offset_y = resized[0] / image[0] * down, offset[0] * down
-        geometry.scale_x, geometry.offset_x = resized[1] / image[1] * across, offset[1] * across
 
 
 @dataclass(frozen=True)

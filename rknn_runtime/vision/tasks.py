@@ -1,0 +1,101 @@
+"""Which class does which task, and which one reads a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rknn_runtime.vision.heads.outputs import Outputs, Size
+
+
+class Task(NamedTuple):
+    """A class of this package, and what a command may tell it."""
+
+    name: str
+    #: In sentences.
+    what: str
+    #: Parameter of the class -> option of ``rknn-runtime detect``.
+    options: Mapping[str, str]
+    #: Whether its results can be drawn.
+    draws: bool = True
+
+    def load(self) -> Any:
+        """Import the class."""
+        from rknn_runtime import vision
+
+        return getattr(vision, self.name)
+
+
+#: By the names that a file's custom string and ``--task`` have.
+TASKS: dict[str, Task] = {
+    "detect": Task(
+        "Detector", "a model that detects",
+        {"conf_threshold": "conf", "iou_threshold": "iou", "head": "head"},
+    ),
+    "classify": Task("Classifier", "a classifier", {"top_k": "top"}, draws=False),
+    "semantic": Task("Segmenter", "a segmenter", {"threshold": "conf"}),
+    "map": Task("MapEstimator", "a map of values", {}),
+}  # fmt: skip
+
+
+def find_task(outputs: Outputs, size: Size, facts: Mapping[str, Any]) -> str | None:
+    """Find the task of a model with one image input.
+
+    Args:
+        outputs: Logical attributes of all outputs.
+        size: Height and width of the input.
+        facts: What the custom string says, as from `facts_of`.
+
+    Returns:
+        A key of `TASKS`; None: the outputs do not tell. One vector is taken for the scores of a
+        classifier.
+    """
+    from rknn_runtime.vision.heads.classification import ClassificationDecoder
+    from rknn_runtime.vision.heads.find import find_head
+    from rknn_runtime.vision.heads.outputs import channels_first
+    from rknn_runtime.vision.heads.scene import read_scene
+
+    said = facts.get("task")
+    if said in TASKS:
+        return str(said)
+    labels = facts.get("labels")
+    try:
+        find_head(outputs, size, facts.get("head", "auto"), None if labels is None else len(labels))
+    except ValueError:
+        pass
+    else:
+        return "detect"
+    if len(outputs) == 1:
+        try:
+            ClassificationDecoder(outputs[0])
+        except ValueError:
+            pass
+        else:
+            return "classify"
+    form = read_scene(channels_first(outputs), size)
+    if isinstance(form, str) or form.channels is None:
+        return None if isinstance(form, str) else "semantic"
+    return "semantic" if labels is not None and len(labels) == form.channels > 1 else None
+
+
+def possible_tasks(outputs: Outputs, size: Size) -> tuple[str, ...]:
+    """Return tasks whose outputs look like these, where `find_task` cannot decide.
+
+    Args:
+        outputs: Logical attributes of all outputs.
+        size: Height and width of the input.
+    """
+    from rknn_runtime.vision.heads.outputs import channels_first
+    from rknn_runtime.vision.heads.scene import MOST_CLASSES, read_scene
+
+    form = read_scene(channels_first(outputs), size)
+    if isinstance(form, str) or (form.channels or 1) > MOST_CLASSES:
+        return ()
+    return ("semantic", "map") if form.channels == 1 else ("semantic",)
+
+
+def task_of(instance: object) -> Task:
+    """Return the task that an object's class does."""
+    return next(task for task in TASKS.values() if isinstance(instance, task.load()))
