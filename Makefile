@@ -16,7 +16,8 @@ SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc -type f)
 
 .PHONY: demo test check lint types warnings slow sanitize-addresses sanitize-threads \
     sanitize-allocations torture soak bench abi wheels wheel-static \
-    fuzz-emulator generate test-models test-convert test-browser test-arm test-vendor docs clean
+    fuzz-emulator generate test-models test-convert test-doctor test-browser test-arm \
+    test-vendor docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/detect.py examples/models/shapes_rk3588.rknn examples/scenes/scene.png \
@@ -71,6 +72,11 @@ soak: $(VENV)/.check
 # into the user's cache (600 MB from the package index).
 test-convert: $(VENV)/.check
 	$(BIN)/python tools/try_convert.py
+
+# Plants twelve mistakes in each of the example networks, as people make them when they convert and
+# use one, and counts those that the doctor names first.
+test-doctor: $(VENV)/.check
+	$(BIN)/python tools/try_doctor.py $(OPTIONS)
 
 # Generates small networks, converts them with the vendor's toolkit and judges the emulator by them:
 #   make generate OPTIONS="--seed 7 --count 20 --out results.jsonl"

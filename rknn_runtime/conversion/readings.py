@@ -50,6 +50,9 @@ _MOST_PHOTOS = 3
 #: A reading is better than another one from this factor on, and plausible from this sum of
 #: confidences per photo on.
 _CLEAR, _PLAUSIBLE = 1.25, 0.4
+#: An unusual normalization is right if it is better than the usual one by this factor. A wrong one
+#: can be better by less, as int8 was calibrated with it.
+_PROVEN = 2
 #: Readings that are nearly as good as the best one.
 _EQUAL = 0.9
 #: Changed pixels stand for another normalization if they keep so many levels and lose so few.
@@ -67,7 +70,7 @@ class Way:
 
     head: str
     color: str
-    #: A key of `NORMALIZATIONS`, or "the file says".
+    #: A key of `NORMALIZATIONS`, or the mean and the divisor.
     normalization: str
     is_stretched: bool = False
     #: Options of the decoder.
@@ -125,6 +128,8 @@ class Readings:
     margin: float
     #: The most plausible first.
     tried: tuple[Tried, ...] = ()
+    #: How the model is used now; None: it cannot be used so.
+    used: Way | None = None
     photos: tuple[Array, ...] = field(default=(), repr=False)
     size: tuple[int, int] = (1, 1)
     labels: Labels | None = field(default=None, repr=False)
@@ -161,7 +166,8 @@ class Readings:
                 placed = _placed(found, each.way.is_stretched, self.size, photo.shape[:2])
                 drawn = replace(placed, labels=self.labels).draw(photo)
                 seen = "".join(f"; {symptom.text}" for symptom in each.symptoms)
-                figures.append(picture(drawn, f"{each.quality:.2f}: {each.way}{seen}"))
+                mark = "as it is used, " if each.way == self.used else ""
+                figures.append(picture(drawn, f"{mark}{each.quality:.2f}: {each.way}{seen}"))
             parts.append(f'<h2>Photo {i + 1}</h2><div class="pair">{"".join(figures)}</div>')
         return page(f"Readings of {self.model}", parts)
 
@@ -226,7 +232,7 @@ def try_readings(
         order = sorted(trials.tried.values(), key=lambda each: -each.quality)
         is_cut = subject.is_cut and (not order or order[0].quality < _PLAUSIBLE)
         found = replace(
-            found, tried=tuple(order), photos=tuple(pictures), size=subject.size,
+            found, tried=tuple(order), used=given, photos=tuple(pictures), size=subject.size,
             labels=subject.labels,
         )  # fmt: skip
     if not is_cut:
@@ -316,7 +322,8 @@ class _Subject:
                 self.normalization = _short(given[0].mean), _short(given[0].std)
         self.color = "GRAY" if channels == 1 else color or "RGB"
         known = [name for name, each in NORMALIZATIONS.items() if each == self.normalization]
-        self.normalization_name = known[0] if known else "the file says"
+        mean, divisor = (",".join(f"{one:g}" for one in each) for each in self.normalization)
+        self.normalization_name = known[0] if known else f"(x - {mean}) / {divisor}"
         #: The number of classes, if labels agree with the outputs.
         self.classes: int | None = None
         zeros = np.zeros((*self.size, channels), np.uint8)
@@ -343,6 +350,20 @@ class _Subject:
         with suppress(ValueError):
             return find_head(attrs, self.size, head, count)
         return find_head(attrs, self.size, head)
+
+    def usual_head(self) -> str:
+        """Return the head that the file names or its outputs usually have; empty: none."""
+        with suppress(ValueError):
+            return str(self.facts.get("head") or self.reading("auto", self.attrs).head)
+        return ""
+
+    def told(self, start: Tried, tried: Sequence[Tried]) -> Tried | None:
+        """Return the plausible way with the options that ranges of outputs tell, if not this."""
+        told = dict(_told(self.reading(start.way.head, self.attrs).make(), {}))
+        options = tuple(sorted({**dict(start.way.options), **told}.items()))
+        way = replace(start.way, options=options)
+        same = [each for each in tried if each.way == way and way != start.way]
+        return same[0] if same and same[0].quality >= _PLAUSIBLE else None
 
     def heads(self) -> Iterator[tuple[str, Options]]:
         """Yield each form that the outputs have, and the options that their ranges tell."""
@@ -543,22 +564,23 @@ def _verdict(subject: _Subject, trials: _Trials, given: Way | None, complaint: s
         same = [each for each in tried if replace(each.way, options=given.options) == given]
         given = max(same, key=lambda each: each.quality).way if same else given
     start = None if given is None else trials.tried.get(given)
+    told = None if start is None else subject.told(start, tried)
+    tried = [each for each in tried if subject.told(each, tried) is None]
+    usual = subject.usual_head()
+    if given is None and any(
+        each.quality >= _PLAUSIBLE and each.way.head == usual for each in tried
+    ):
+        tried = [each for each in tried if each.way.head == usual]
     best = max((each.quality for each in tried), default=0.0)
     if best < _PLAUSIBLE:
         return _guess(subject, start, complaint)
-    if start is not None and start.quality * _CLEAR >= best:
+    doubt = _doubted_normalization(subject, tried)
+    if start is not None and start.quality >= _EQUAL * best and told is None:
         other = _without_labels(subject, start)
         if other is not None:
             return other
-        margin = best / start.quality
-        text = "used like this it finds plausible objects, and no other reading is better"
-        if margin >= 1 / _EQUAL:
-            better = max(tried, key=lambda each: each.quality)
-            more = ", ".join(start.way.changes(better.way).values())
-            text = (
-                "not sure: used like this it finds plausible objects, "
-                f"with {more} it finds slightly more"
-            )
+        if doubt:
+            return _normalization(subject, start.way, f"not sure; perhaps wrong: {doubt}")
         rivals = [
             each.way.head
             for each in tried
@@ -566,9 +588,10 @@ def _verdict(subject: _Subject, trials: _Trials, given: Way | None, complaint: s
             and each.way.head != start.way.head
             and each.found != start.found
         ]
+        text = "used like this it finds plausible objects, and no other reading is better"
         if rivals:
             text = f"not sure: with the head {rivals[0]} it finds as much; compare the boxes"
-        return Readings(name, (), margin < 1 / _EQUAL and not rivals, text, "", margin)
+        return Readings(name, (), not rivals, text, "", best / start.quality)
     # Choose the way with the fewest changes among those that are as good.
     base = given or Way("", subject.color, subject.normalization_name)
     good = [each for each in tried if each.quality >= _EQUAL * best]
@@ -578,11 +601,11 @@ def _verdict(subject: _Subject, trials: _Trials, given: Way | None, complaint: s
         different = base.changes(each.way)
         return len(different), "head" in different, _classes(subject, each.way) not in (None, count)
 
-    chosen = min(good, key=strangeness)
+    chosen = told or min(good, key=strangeness)
     changes = base.changes(chosen.way)
     others = [
         each.quality
-        for each in tried
+        for each in [*tried, *([] if start is None else [start])]
         if not changes.items() <= base.changes(each.way).items() and each.found != chosen.found
     ]
     margin = chosen.quality / max([*others, 0.01])
@@ -592,13 +615,18 @@ def _verdict(subject: _Subject, trials: _Trials, given: Way | None, complaint: s
             "labels": f"{classes} classes instead of {count}, {changes.pop('head')}",
             **changes,
         }
+    if doubt and changes.keys() <= {"color", "letterbox"}:
+        more = f"or the {' or the '.join(changes)}: with {' and '.join(changes.values())}"
+        more = f"{doubt}; {more} {chosen.quality:.2f} is confirmed instead of {_quality(start)}"
+        found = _normalization(subject, base, f"not sure; perhaps wrong: {more}")
+        return replace(found, causes=("normalization", *changes))
     is_sure = margin >= _CLEAR
     said = (
         f"wrong: the {' and the '.join(changes)}."
         if is_sure
         else (f"not sure; perhaps wrong: the {' or the '.join(changes)}.")
     )
-    now = complaint or f"As it is used, {0 if start is None else start.quality:.2f} of confidence"
+    now = complaint or f"As it is used, {_quality(start)} of confidence"
     text = f"{said} {now}; with {' and '.join(changes.values())}, {chosen.quality:.2f} is confirmed"
     return Readings(
         name, tuple(changes), is_sure, text, _cure(subject, chosen.way, changes), min(margin, 99.0)
@@ -628,24 +656,56 @@ def _classes(subject: _Subject, way: Way) -> int | None:
     return None
 
 
+def _quality(start: Tried | None) -> str:
+    return f"{0 if start is None else start.quality:.2f}"
+
+
+def _usual_normalization(head: str) -> str:
+    """Return what networks with a head usually take; empty if these differ."""
+    return {"yolox": "0 to 255", "ppyoloe": ""}.get(head.partition("-")[0], "0 to 1")
+
+
+def _doubted_normalization(subject: _Subject, tried: Sequence[Tried]) -> str:
+    """Doubt an unusual normalization of a file that photos do not confirm; return why, or empty."""
+    best = max(tried, key=lambda each: each.quality)
+    usual, mine = _usual_normalization(best.way.head), subject.normalization_name
+    if subject.path.suffix.lower() == ".onnx" or not usual or mine == usual:
+        return ""
+    as_it_is, as_usual = (
+        max((each.quality for each in tried if each.way.normalization == name), default=0.0)
+        for name in (mine, usual)
+    )
+    if as_usual > _CLEAR * as_it_is or as_it_is > _PROVEN * as_usual > 0:
+        return ""
+    return _unusual(subject, best.way.head)
+
+
+def _unusual(subject: _Subject, head: str) -> str:
+    return (
+        f"the normalization. The file takes pixels as {subject.normalization_name}, while networks "
+        f"with the head {head} usually take {_usual_normalization(head)}. The .onnx file with the "
+        "same photos would prove it"
+    )
+
+
+def _normalization(subject: _Subject, way: Way, text: str) -> Readings:
+    """Return that the normalization may be wrong, and the cure."""
+    usual = _usual_normalization(way.head)
+    cure = _cure(subject, replace(way, normalization=usual), {"normalization": usual})
+    return Readings(subject.path.name, ("normalization",), False, text, cure, 1.0)
+
+
 def _guess(subject: _Subject, start: Tried | None, complaint: str) -> Readings:
     """Return the likely cause if no reading finds plausible objects."""
-    name, head = subject.path.name, "" if start is None else start.way.head
-    usual = "0 to 255" if head.startswith("yolox") else "0 to 1"
+    head = "" if start is None else start.way.head
     nothing = "not sure: no reading finds plausible objects"
     if complaint:
         nothing = f"{nothing}, and {complaint}"
-    if not head or subject.normalization_name == usual:
-        return Readings(name, (), False, f"{nothing}; are there any that it knows?", "", 1.0)
-    text = (
-        f"{nothing}. Perhaps wrong: the normalization. The file takes pixels as "
-        f"{subject.normalization_name}, while networks with the head {head} usually take {usual}. "
-        "The .onnx file with the same photos would prove it"
-    )
-    way = Way(head, subject.color, usual)
-    return Readings(
-        name, ("normalization",), False, text, _cure(subject, way, {"normalization": usual}), 1.0
-    )
+    if not head or _usual_normalization(head) in ("", subject.normalization_name):
+        text = f"{nothing}; are there any that it knows?"
+        return Readings(subject.path.name, (), False, text, "", 1.0)
+    text = f"{nothing}. Perhaps wrong: {_unusual(subject, head)}"
+    return _normalization(subject, Way(head, subject.color, ""), text)
 
 
 def _cure(subject: _Subject, way: Way, changes: Mapping[str, str]) -> str:

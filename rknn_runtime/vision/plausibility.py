@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,6 +25,7 @@ _TEXTS = {
     "no-area": "most boxes have no area",
     "saturated": "nearly all confidences are 100 %",
     "equal-scores": "all confidences are equal",
+    "double-sigmoid": "most confidences are 50 %, as if the sigmoid were applied twice",
     "corner": "all boxes lie in one corner of the image",
     "nothing": "nothing is found in any image",
     "unconfirmed": "the mirrored and the shrunk images do not show the same objects",
@@ -44,7 +47,8 @@ class Symptom:
 
     #: ``"shared-scale"``, ``"low-scores"``, ``"missing-sigmoid"``, ``"double-sigmoid"`` or
     #: ``"saturation"``, from the file; ``"too-many"``, ``"no-area"``, ``"saturated"``,
-    #: ``"equal-scores"``, ``"corner"``, ``"nothing"`` or ``"unconfirmed"``, from photos.
+    #: ``"equal-scores"``, ``"double-sigmoid"``, ``"corner"``, ``"nothing"`` or
+    #: ``"unconfirmed"``, from photos.
     kind: str
     #: The names of the tensors.
     tensors: tuple[str, ...]
@@ -109,6 +113,9 @@ def signs(found: Detections, size: tuple[int, int] | None, most: int) -> Iterato
         yield "saturated"
     elif count >= _MANY and least == float(confidence.max()):
         yield "equal-scores"
+    # The sigmoid makes 0.5 of the many scores of 0, and keeps the others below 0.74.
+    elif count >= _MANY and least >= 0.5 and float(np.median(confidence)) < 0.51:
+        yield "double-sigmoid"
     if size is not None and _in_one_corner(found, size):
         yield "corner"
 

@@ -46,6 +46,50 @@ def test_mistakes_in_the_call(given: dict[str, Any], cause: str | None, cure: st
     assert json.loads(json.dumps(found.to_dict()))["text"] == found.text
 
 
+@pytest.mark.parametrize(
+    ("given", "causes", "is_sure", "cure"),
+    [
+        # Its sum of scores makes it look like a pose network of one class.
+        ({"head": "yolov5"}, ("head",), True, "head='yolov8-split'"),
+        ({"labels": list("abcde")}, ("labels", "head"), True, "head='yolov8-split'"),
+        # Twice a sigmoid keeps the order of the scores, so that as much is found.
+        ({"head": "yolov8-split", "logits": True}, ("scale",), False, "logits=False"),
+    ],
+)
+def test_what_the_file_tells_comes_first(
+    given: dict[str, Any], causes: tuple[str, ...], is_sure: bool, cure: str
+) -> None:
+    """Labels and ranges of the file, and its usual head, before readings that find more."""
+    found = try_readings(NETS / "shapes_yolov8_rk3588.rknn", [SCENE], **given)
+    assert (found.causes[:1], found.is_sure) == (causes[:1], is_sure)
+    assert cure in found.cure
+
+
+@pytest.mark.parametrize(
+    ("divisor", "height", "causes"),
+    [
+        (b"1.000", 640, ("normalization",)),
+        (b"1.000", 240, ("normalization", "letterbox")),
+        (b"127.5", 640, ("normalization",)),
+    ],
+)
+def test_an_unusual_normalization_is_doubted(
+    divisor: bytes, height: int, causes: tuple[str, ...], tmp_path: Path
+) -> None:
+    """If the usual one cannot be tried, or finds as much: what is found is no proof then."""
+    data, usual = SHAPES.read_bytes(), b"'std': [255.0, 255.0, 255.0]"
+    assert data.count(usual) == 1
+    path = tmp_path / "unusual.rknn"
+    path.write_bytes(data.replace(usual, usual.replace(b"255.0", divisor)))
+    photo = tmp_path / "photo.png"
+    with Image.open(SCENE) as image:
+        image.convert("RGB").resize((640, height)).save(photo)
+    found = try_readings(path, [photo])
+    assert (found.causes, found.is_sure) == (causes, False)
+    assert "usually take 0 to 1" in found.text
+    assert found.cure.endswith("--mean 0,0,0 --std 255,255,255")
+
+
 @pytest.mark.parametrize("net", ["shapes", "shapes_yolov8"])
 def test_a_network_of_stretched_photos(net: str, tmp_path: Path) -> None:
     """A squashed scene is right again if it is stretched."""
@@ -124,6 +168,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     page = tmp_path / "readings.html"
     command = ["doctor", str(SHAPES), str(SCENE), "--html", str(page)]
     assert main(command) == 0
+    assert page.read_text("utf-8").count("<figcaption>as it is used, ") == 1
     assert main([*command, "--head", "yolox-single"]) == 1
     assert "Detector(model, head='yolov8-single')" in capsys.readouterr().out
     text = page.read_text("utf-8")

@@ -48,6 +48,8 @@ SPREAD = np.linspace(0.3, 0.95, 300)
         (objects(scattered(9, side=0.4), SPREAD[:9]), ["no-area"]),
         (objects(scattered(30), 1.0), ["saturated"]),
         (objects(scattered(30), 0.5), ["equal-scores"]),
+        (objects(scattered(30), np.r_[np.full(28, 0.5), 0.6, 0.7]), ["double-sigmoid"]),
+        (objects(scattered(30), np.r_[np.full(20, 0.5), np.full(10, 0.4)]), []),
         (objects(scattered(4), 1.0), []),  # four certain objects are usual
         (objects(np.array([[0.1, 0.2, 9, 8]] * 3)), ["corner"]),
         (objects(np.array([[600, 1, 640, 9]] * 3)), []),
