@@ -36,9 +36,12 @@ TEXT_LINE = Convention("a text line network of PaddleOCR", "BGR", *_HALF)
 RETINAFACE = Convention("RetinaFace", "BGR", (104.0, 117.0, 123.0), (1.0,) * 3)
 SCRFD = Convention("SCRFD", "RGB", (127.5,) * 3, (128.0,) * 3)
 YUNET = Convention("YuNet", "BGR", (0.0,) * 3, (1.0,) * 3)
+NANODET = Convention("NanoDet", "BGR", (103.53, 116.28, 123.675), (57.375, 57.12, 58.395))
 PADDLE = Convention("a detector of PaddleDetection", "RGB", *_IMAGENET)
 #: By the head that no other family has.
-_OF_HEADS = {"retinaface": RETINAFACE, "scrfd": SCRFD, "yunet": YUNET}
+_OF_HEADS = {
+    "retinaface": RETINAFACE, "scrfd": SCRFD, "yunet": YUNET, "nanodet-plus": NANODET,
+}  # fmt: skip
 
 
 def convention_of(
@@ -53,6 +56,8 @@ def convention_of(
         return _OF_HEADS[head.name]
     if "ultralytics" in graph.metadata.get("author", "").lower():
         return ULTRALYTICS
+    if head is not None and head.name == "picodet":
+        return PADDLE if _is_paddle(graph) else NANODET
     # PP-YOLOE, whose head is known, comes with different means.
     return _of_paddle(graph, size) if head is None and _is_paddle(graph) else None
 
@@ -60,7 +65,9 @@ def convention_of(
 def _is_paddle(graph: OnnxGraph) -> bool:
     """Whether paddle2onnx wrote a graph: it numbers the nodes of each kind in one of two ways."""
     kinds = [each for each in graph.nodes if each.op_type == "Conv"]
-    return bool(kinds) and all(each.name.startswith(("p2o.Conv.", "Conv@")) for each in kinds)
+    # A cut may have split the last ones.
+    paddle = [each for each in kinds if each.name.startswith(("p2o.Conv.", "Conv@"))]
+    return len(paddle) > len(kinds) / 2
 
 
 def _of_paddle(graph: OnnxGraph, size: tuple[int, int]) -> Convention | None:

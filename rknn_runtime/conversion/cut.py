@@ -29,6 +29,8 @@ _BEHIND = frozenset(
 )  # fmt: skip
 #: Anchors of a cell of YOLOv5.
 _ANCHORS = 3
+#: Bins of a distance of PicoDet and NanoDet.
+_GFL_BINS = 8
 #: Operators of an activation, which may produce the prototypes of masks.
 _ACTIVATIONS = frozenset(("Sigmoid", "Mul", "Relu", "LeakyRelu", "HardSwish", "Clip", "Identity"))
 
@@ -118,6 +120,56 @@ def coefficients_apart(graph: OnnxGraph, tail: Tail) -> Tail:
         names = graph.split_convolution(name, parts)
         scales.append(scale._replace(tensors=tuple(zip(names, map(len, parts)))))
     return tail._replace(scales=tuple(scales))
+
+
+def distributions_apart(graph: OnnxGraph, tail: Tail) -> tuple[Tail, str]:
+    """Split the class scores of PicoDet and NanoDet off the distances, for a scale of their own.
+
+    In these heads, one convolution per scale gives classes and distributions of 8 bins.
+
+    Args:
+        graph: The graph, which gets new convolutions if the tail has this form.
+        tail: The place where the head begins.
+
+    Returns:
+        The tail, and the name of the head; the same tail and ``"auto"`` for other heads.
+    """
+    counts = set()
+    for scale in tail.scales:
+        found = [_classes_before_bins(graph, name) for name, _ in scale.tensors]
+        counts.add(found[0] if len(found) == 1 else None)
+    (count, *others) = counts
+    if others or count is None or tail.kept:
+        return tail, "auto"
+    classes, is_joined = count
+    scales = []
+    for scale in tail.scales:
+        ((name, channels),) = scale.tensors
+        numbers = list(range(channels))
+        parts = [numbers[classes:], numbers[:classes]]
+        names = graph.split_convolution(name, parts)
+        scales.append(scale._replace(tensors=tuple(zip(names, map(len, parts)))))
+    return tail._replace(scales=tuple(scales)), "nanodet-plus" if is_joined else "picodet"
+
+
+def _classes_before_bins(graph: OnnxGraph, tensor: str) -> tuple[int, bool] | None:
+    """Return the classes of a convolution that is split into them and into four distributions.
+
+    Returns:
+        The number, and whether both are joined again after the sigmoid, as in NanoDet-Plus; None
+        if it is not split so.
+    """
+    readers = [node for node in graph.nodes if tensor in node.input]
+    if len(readers) != 1 or readers[0].op_type != "Split" or len(readers[0].output) != 2:
+        return None
+    scores, bins = readers[0].output
+    shapes = [graph.shape(name) or (0, 0) for name in (scores, bins)]
+    ends = [node for node in graph.nodes if scores in node.input]
+    is_scored = len(ends) == 1 and ends[0].op_type == "Sigmoid"
+    if not is_scored or shapes[1][1] != 4 * _GFL_BINS:
+        return None
+    joints = [node for node in graph.nodes if bins in node.input]
+    return shapes[0][1], [node.op_type for node in joints] == ["Concat"]
 
 
 def _ends(graph: OnnxGraph, output: str) -> list[_End] | str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rknn_runtime.conversion.conventions import Convention, convention_of
-from rknn_runtime.conversion.cut import coefficients_apart, find_tail
+from rknn_runtime.conversion.cut import coefficients_apart, distributions_apart, find_tail
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import CutHead, head_at_end, head_of
 from rknn_runtime.vision.heads.faces import FACES
@@ -115,6 +115,9 @@ def _cut(
     parted = coefficients_apart(graph, tail)
     if parted != tail and head == "auto":
         kind["head"] = "yolov5-seg"
+    elif head in ("auto", "picodet", "nanodet", "nanodet-plus"):
+        parted, name = distributions_apart(graph, tail)
+        kind["head"] = name if head == "auto" else head
     found = head_of(graph, parted, size, **kind, whole=tail)
     notes = []
     if found.name.startswith(("yolov5", "yolov7")) and "anchors" not in found.options:

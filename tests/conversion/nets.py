@@ -336,3 +336,29 @@ def faces(head):
             joined = net.cat(*rows)
             net.output(part, net.op("Softmax", joined, axis=-1) if part == "conf" else joined)
     return net
+
+
+def distributions(plus):
+    """PicoDet as paddle2onnx writes it, or NanoDet-Plus."""
+    net = Net()
+    scales = list(net.features())
+    while len(scales) < 4:
+        scales.append(net.op("Relu", net.conv(scales[-1], 16, 16, 3, 2)))
+    scores, bins, joined = [], [], []
+    for x in scales:
+        x = net.conv(x, 16, CLASSES + 32)
+        both = net.op("Split", x, net.const([CLASSES, 32], np.int64), outputs=2, axis=1)
+        scores.append(net.op("Sigmoid", both[0]))
+        bins.append(both[1])
+        if plus:
+            joined.append(net.flat(net.cat(scores[-1], bins[-1]), CLASSES + 32))
+    if plus:
+        net.output("output", net.op("Transpose", net.cat(*joined, axis=2), perm=[0, 2, 1]))
+        return net
+    for node in net.nodes:
+        if node.op_type == "Conv":
+            node.name = f"p2o.Conv.{net.nodes.index(node)}"
+    for part, ends, n in (("scores", scores, CLASSES), ("boxes", bins, 32)):
+        for i, x in enumerate(ends):
+            net.output(f"{part}_{i}", net.op("Transpose", net.flat(x, n), perm=[0, 2, 1]))
+    return net

@@ -14,6 +14,7 @@ from nets import (
     anchored,
     apart,
     classifier,
+    distributions,
     faces,
     pp_yoloe,
     scores_first,
@@ -180,6 +181,32 @@ def test_faces_of_a_cut_graph_are_those_of_the_whole(head, pixels, tmp_path):
     np.testing.assert_allclose(points, known[same], rtol=2e-3, atol=0.3)
     np.testing.assert_allclose(ours.xyxy, theirs.xyxy[same], rtol=2e-3, atol=0.3)
     np.testing.assert_allclose(ours.confidence, theirs.confidence[same], atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("plus", "head", "family"),
+    [(False, "picodet", "a detector of PaddleDetection"), (True, "nanodet-plus", "NanoDet")],
+)
+def test_classes_and_distances_of_one_convolution_are_split(plus, head, family, tmp_path):
+    """PicoDet and NanoDet-Plus: each gets a scale of its own, and boxes are the whole graph's."""
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / "x.onnx"
+    path.write_bytes(distributions(plus).model())
+    plan = plan_of(path, {}, False, "auto", None, None)
+    assert (plan.head.name, plan.head.num_classes) == (head, CLASSES)
+    assert plan.family.family == family
+    cut = OnnxGraph(plan.onnx, "x")
+    assert [cut.shape(name)[1] for name in plan.cut] == [32, CLASSES] * 4
+    said, _ = custom_string(plan.head, NAMES, None, None, "RGB", quantized=False)
+    taken, ours = found_in(plan.onnx, "auto", 0.4, **json.loads(said))
+    whole, theirs = found_in(path.read_bytes(), head, 0.4)
+    assert taken == whole == head
+    assert len(ours) == len(theirs) > 10
+    same = np.abs(ours.xyxy[:, None] - theirs.xyxy).max(axis=2).argmin(axis=1)
+    np.testing.assert_allclose(ours.xyxy, theirs.xyxy[same], atol=0.3)
+    # In float16, scores near 1 are equal.
+    clear = ours.confidence < 0.99
+    assert np.array_equal(ours.class_id[clear], theirs.class_id[same][clear]) and clear.sum() > 5
 
 
 @pytest.mark.parametrize("end", ["scaled", "nms"])

@@ -79,17 +79,17 @@ def distances_of(box):
     return (softmax(flat, 1) * np.arange(bins, dtype=np.float32)[:, None]).sum(axis=1)
 
 
-def split_boxes(box, stride):
+def split_boxes(box, stride, offset=0.5):
     """Boxes of one scale, ``(h * w, 4)``."""
     left, top, right, bottom = distances_of(box)
-    x, y = cells_of(*box.shape[1:])
-    sides = [x + 0.5 - left, y + 0.5 - top, x + 0.5 + right, y + 0.5 + bottom]
+    x, y = (each + np.float32(offset) for each in cells_of(*box.shape[1:]))
+    sides = [x - left, y - top, x + right, y + bottom]
     return np.stack(sides, axis=1) * np.array([stride[1], stride[0]] * 2, np.float32)
 
 
-def split(branches, strides, conf_threshold, iou_threshold, logits=False, **options):
+def split(branches, strides, conf_threshold, iou_threshold, logits=False, offset=0.5, **options):
     """Decode ``[(box, score), ...]`` with strides ``[(down, across), ...]``."""
-    boxes = [split_boxes(box, stride) for (box, _), stride in zip(branches, strides)]
+    boxes = [split_boxes(box, stride, offset) for (box, _), stride in zip(branches, strides)]
     scores = [score.reshape(len(score), -1).T for _, score in branches]
     scores = np.concatenate(scores)
     return finish(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
     from rknn_runtime.vision.heads.faces import RetinaFaceDecoder, ScrfdDecoder, YunetDecoder
     from rknn_runtime.vision.heads.find import HEADS, find_head
+    from rknn_runtime.vision.heads.gfl import GflDecoder
     from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
     from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
     from rknn_runtime.vision.heads.scene import MapDecoder, SceneDecoder
@@ -35,6 +36,7 @@ __all__ = [
     "ClassificationDecoder",
     "Classifications",
     "EndToEndDecoder",
+    "GflDecoder",
     "MapDecoder",
     "RetinaFaceDecoder",
     "SceneDecoder",
@@ -58,6 +60,7 @@ _HOMES = {
     "classification": ("ClassificationDecoder", "Classifications"),
     "faces": ("RetinaFaceDecoder", "ScrfdDecoder", "YunetDecoder"),
     "find": ("HEADS", "find_head"),
+    "gfl": ("GflDecoder",),
     "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
     "pose": ("SinglePoseDecoder", "SplitPoseDecoder"),
     "scene": ("MapDecoder", "SceneDecoder"),

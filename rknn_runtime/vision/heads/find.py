@@ -17,6 +17,7 @@ from rknn_runtime.vision.heads.faces import (
     read_scrfd,
     read_yunet,
 )
+from rknn_runtime.vision.heads.gfl import GflDecoder, read_nanodet_plus, read_picodet
 from rknn_runtime.vision.heads.oriented import (
     SingleOrientedDecoder,
     SplitOrientedDecoder,
@@ -176,6 +177,7 @@ _POSE = ("yolov8-pose", "yolo11-pose", "yolo12-pose", "yolov8-face")
 _OBB = ("yolov8-obb", "yolo11-obb", "yolo12-obb")
 _ANY_SEG, _ANY_POSE = (*_SEG, "yolo26-seg"), (*_POSE, "yolo26-pose")
 _ANY_OBB = (*_OBB, "yolo26-obb")
+_GFL = ("picodet", "nanodet")
 
 #: If outputs have two forms that are equally usual, the first one here is taken.
 FORMS: tuple[_Form, ...] = (
@@ -228,6 +230,18 @@ FORMS: tuple[_Form, ...] = (
     _Form("retinaface", RetinaFaceDecoder, read_retinaface, ("retinaface",)),
     _Form("scrfd", ScrfdDecoder, read_scrfd, ("scrfd",)),
     _Form("yunet", YunetDecoder, read_yunet, ("yunet",)),
+    _Form("picodet", GflDecoder, partial(read_picodet, rows=True), _GFL),
+    _Form("nanodet-plus", GflDecoder, read_nanodet_plus, ("nanodet-plus",), {"plus": True}),
+    # As grids, nothing but the name tells the two: half a cell lies between their boxes.
+    _Form("picodet", GflDecoder, partial(read_picodet, rows=False), _GFL, named=True),
+    _Form(
+        "nanodet-plus",
+        GflDecoder,
+        partial(read_picodet, rows=False),
+        ("nanodet-plus",),
+        {"plus": True},
+        named=True,
+    ),
 )
 
 
@@ -344,7 +358,7 @@ def _complaint(
     if head == "auto" and by_name:
         return (
             f"head: expected {' or '.join(map(repr, by_name))}, got 'auto': these could be such "
-            f"outputs, with boxes first, but only their order would tell; {listed}"
+            f"outputs, but they alone do not tell; {listed}"
         )
     what = "no known head" if head == "auto" else f"no {head} head"
     return f"cannot tell how to decode: {what} has these {listed}\nknown heads: {', '.join(HEADS)}"

@@ -95,7 +95,7 @@ def parts_by_scale(
             last = stride
             height, width = cells_of(input_size, stride)
             wanted = [per_cell * n for n in channels] if is_grid else channels
-            group = _in_order(groups[each], [attr_channels(a) for a in groups[each]], wanted)
+            group = _in_order(groups[each], [channels_of(a) for a in groups[each]], wanted)
             if group is None:
                 break
             first = None if is_grid else 0
@@ -111,7 +111,7 @@ def parts_by_scale(
     return f"expected several scales with {listed} numbers of each prediction in separate outputs"
 
 
-def attr_channels(attr: TensorAttr) -> int:
+def channels_of(attr: TensorAttr) -> int:
     """Return the channels of a grid, or the columns of rows."""
     return attr.shape[1] if len(attr.shape) == 4 else attr.shape[-1]
 
@@ -158,7 +158,7 @@ def parts_of_all(
     rows = [a.shape[-2] if len(a.shape) == 2 or a.shape[:1] == (1,) else 0 for a in outputs]
     if any(len(attr.shape) not in (2, 3) for attr in outputs) or set(rows) != {sum(counts)}:
         return f"expected rows of {sum(counts)} predictions"
-    ordered = _in_order(outputs, [attr_channels(attr) for attr in outputs], channels)
+    ordered = _in_order(outputs, [channels_of(attr) for attr in outputs], channels)
     if ordered is None:
         return f"expected outputs of {', '.join(map(str, channels))} columns"
     firsts = [sum(counts[:i]) for i in range(len(counts))]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from native_tensors import attribute, deliver
-from planting import DELIVERIES, Scene
+from planting import DELIVERIES, Scene, deliver_all
 from planting import faces as planted
 from planting.compare import assert_equal, assert_finds
+from planting.rows import as_rows, from_rows
 
 from rknn_runtime.vision.heads import find_head
 from rknn_runtime.vision.heads.faces import FACE_1MB_PRIORS, RETINAFACE_PRIORS, RetinaFaceDecoder
@@ -28,28 +29,9 @@ def scales_of(head, scene, logits, **kind):
     return make[head](scene, logits, **kind)
 
 
-def delivered(tensors, dtype, form):
-    made = [deliver(x[None], dtype, form, index=i, name=f"out{i}") for i, x in enumerate(tensors)]
-    return [m[0] for m in made], [m[1] for m in made], [m[2][0] for m in made]
-
-
 def grouped(parts, n):
     """A flat list of outputs -> those of each scale."""
     return [tuple(parts[i : i + n]) for i in range(0, len(parts), n)]
-
-
-def as_rows(tensor, channels):
-    """``(p * k, h, w)`` -> ``(k, h * w * p, 1)``, which "transposed" lays out as rows."""
-    _, height, width = tensor.shape
-    each = tensor.reshape(-1, channels, height, width)  # p, k, h, w
-    return np.ascontiguousarray(each.transpose(1, 2, 3, 0).reshape(channels, -1, 1))
-
-
-def from_rows(rows, per_cell, grid):
-    """The inverse of `as_rows`."""
-    channels = len(rows)
-    each = rows.reshape(channels, *grid, per_cell)
-    return each.transpose(3, 0, 1, 2).reshape(per_cell * channels, *grid)
 
 
 def assert_decodes(decoder, raw, expected, points, scene):
@@ -67,7 +49,7 @@ def test_grids_of_each_scale(head, kind, dtype, form):
     """Logits as convolutions give them: found, and NumPy's faces and points."""
     scene = Scene(7, (256, 192), STRIDES, 1)
     scales = scales_of(head, scene, True, **kind)
-    attrs, raw, real = delivered([x for scale in scales for x in scale], dtype, form)
+    attrs, raw, real = deliver_all([x for scale in scales for x in scale], dtype, form)
     reading = find_head(attrs, scene.size)
     assert (reading.head, reading.num_classes) == (head, 1)
     decoder = reading.make(logits=True)
@@ -88,7 +70,7 @@ def test_rows_of_each_scale(head, kind, dtype):
     channels = [1, 1, 4, 10] if head == "yunet" else [1, 4, 10]
     per_cell, n = kind.get("per_cell", 1), len(channels)
     tensors = [as_rows(scale[i], channels[i]) for i in range(n) for scale in scales]
-    attrs, raw, real = delivered(tensors, dtype, "transposed")
+    attrs, raw, real = deliver_all(tensors, dtype, "transposed")
     reading = find_head(attrs, scene.size)
     assert (reading.head, reading.num_classes) == (head, 1)
     decoder = reading.make()
@@ -119,7 +101,7 @@ def test_rows_of_all_scales(sides, strides, logits, dtype):
         np.concatenate([as_rows(scale[i], k) for scale in scales], axis=1)
         for i, k in enumerate((4, 2, 10))
     ]
-    attrs, raw, real = delivered(tensors, dtype, "transposed")
+    attrs, raw, real = deliver_all(tensors, dtype, "transposed")
     reading = find_head(attrs, scene.size)
     assert reading.head == "retinaface"
     decoder = reading.make(**({"logits": logits} if dtype == "float16" else {}))
@@ -139,7 +121,7 @@ def test_uneven_grids(dtype):
     """The smaller relatives of RetinaFace, before the softmax, cut off at the convolutions."""
     scene = Scene(10, (256, 192), (8, 16, 32, 64), 1)
     scales = planted.retinaface(scene, True, FACE_1MB_PRIORS)
-    attrs, raw, real = delivered([x for scale in scales for x in scale], dtype, "c2=16")
+    attrs, raw, real = deliver_all([x for scale in scales for x in scale], dtype, "c2=16")
     reading = find_head(attrs, scene.size)
     expected, points = planted.reference_of(
         "retinaface", grouped(real, 3), scene, True, sides=FACE_1MB_PRIORS
@@ -156,7 +138,7 @@ def test_cells_reach_beyond_an_input_that_strides_do_not_divide(size):
     scene.grids = lambda: grids
     scene.cells = [c for c in scene.cells if c[2] < grids[c[1]][0] and c[3] < grids[c[1]][1]]
     scales = planted.scrfd(scene, True, 2)
-    attrs, raw, real = delivered([x for scale in scales for x in scale], "float32", "nchw")
+    attrs, raw, real = deliver_all([x for scale in scales for x in scale], "float32", "nchw")
     reading = find_head(attrs, size)
     assert reading.head == "scrfd"
     expected, points = planted.reference_of("scrfd", grouped(real, 3), scene, True, per_cell=2)
@@ -171,7 +153,7 @@ def test_points_are_mapped_to_the_image(head, kind):
     """As boxes are, but not cut off at its edges."""
     scene = Scene(12, (256, 192), STRIDES, 1)
     scales = scales_of(head, scene, True, **kind)
-    attrs, raw, _ = delivered([x for scale in scales for x in scale], "int8", "c2=16")
+    attrs, raw, _ = deliver_all([x for scale in scales for x in scale], "int8", "c2=16")
     decoder = find_head(attrs, scene.size).make()
     transform = LetterboxTransform((500, 700), (256, 192), (137, 192), (59, 0))
     inside, mapped = decoder(raw), decoder(raw, transform)
@@ -187,7 +169,7 @@ def test_scrfd_without_points():
     scene = Scene(13, (256, 192), STRIDES, 1)
     for per_cell, by_name in ((2, False), (1, True)):
         scales = [scale[:2] for scale in planted.scrfd(scene, True, per_cell)]
-        attrs, raw, _ = delivered([x for scale in scales for x in scale], "int8", "c2=16")
+        attrs, raw, _ = deliver_all([x for scale in scales for x in scale], "int8", "c2=16")
         assert find_head(attrs, scene.size).head == ("yolov6-split" if by_name else "scrfd")
         reading = find_head(attrs, scene.size, "scrfd")
         found = reading.make()(raw)

@@ -17,6 +17,7 @@ from rknn_runtime.vision.heads import (
     AnchorSegmentationDecoder,
     ClassificationDecoder,
     EndToEndDecoder,
+    GflDecoder,
     RetinaFaceDecoder,
     ScrfdDecoder,
     SingleOrientedDecoder,
@@ -75,6 +76,8 @@ HEADS = {
     "single pose": (lambda a: SinglePoseDecoder(a[0], SIZE), [(1, 56, N)]),
     "split obb": (lambda a: SplitOrientedDecoder(a, SIZE), [*per_scale(79), (1, 1, N)]),
     "single obb": (lambda a: SingleOrientedDecoder(a[0], SIZE), [(1, 20, N)]),
+    "picodet": (lambda a: GflDecoder(a, SIZE), per_scale(5, 32)),
+    "nanodet plus": (lambda a: GflDecoder(a, SIZE), [(1, N + 6, 37)]),
     "retinaface": (lambda a: RetinaFaceDecoder(a, SIZE), per_scale(8, 4, 20)),
     "retinaface rows": (
         lambda a: RetinaFaceDecoder(a, SIZE),
