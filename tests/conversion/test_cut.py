@@ -202,11 +202,15 @@ def test_classes_and_distances_of_one_convolution_are_split(plus, head, family, 
     whole, theirs = found_in(path.read_bytes(), head, 0.4)
     assert taken == whole == head
     assert len(ours) == len(theirs) > 10
-    same = np.abs(ours.xyxy[:, None] - theirs.xyxy).max(axis=2).argmin(axis=1)
-    np.testing.assert_allclose(ours.xyxy, theirs.xyxy[same], atol=0.3)
-    # In float16, scores near 1 are equal.
-    clear = ours.confidence < 0.99
-    assert np.array_equal(ours.class_id[clear], theirs.class_id[same][clear]) and clear.sum() > 5
+    boxes, known = (
+        np.column_stack([each.xyxy, 100 * each.confidence, 100 * each.class_id])
+        for each in (ours, theirs)
+    )
+    same = np.abs(boxes[:, None] - known).max(axis=2).argmin(axis=1)
+    apart = np.abs(boxes - known[same]).max(axis=1)
+    # In float16, several scores of a cell may be 1.
+    assert apart[ours.confidence < 0.99].max() < 0.3
+    assert (ours.confidence < 0.99).sum() > 5
 
 
 @pytest.mark.parametrize("end", ["scaled", "nms"])
