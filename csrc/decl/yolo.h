@@ -147,6 +147,7 @@ struct rkr_yolo_decoder {
     uint32_t n_bins;
     int sigmoid;                          /* RKR_SCORE_* */
     int angle_kind;                       /* RKR_ANGLE_* */
+    int centred;                          /* rkr_yolo_decode_pair alone */
     float centre_variance, size_variance; /* of prior boxes */
     float scale_x; /* multiply the boxes: 1 for pixels, the input's width and height for 0..1 */
     float scale_y;
@@ -172,6 +173,11 @@ int rkr_yolo_decode_single_objectness(rkr_yolo_decoder *decoder, const rkr_place
 /* The first with oriented boxes: channel 4 + n_classes is the angle in radians, from the x
  * axis towards the y axis, about the centre. */
 int rkr_yolo_decode_single_oriented(rkr_yolo_decoder *decoder, const rkr_placement *placement);
+
+/* YOLO-NAS, RT-DETR: boxes and scores of all predictions, worked out, as the two tensors of
+ * branches[0], whose strides are not read; n_classes, sigmoid, scale_x, scale_y. `centred` 1: boxes
+ * are cx, cy, w, h; 0: x1, y1, x2, y2. */
+int rkr_yolo_decode_pair(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
 /* YOLOv10 and YOLO26 with the selection in the graph: each cell of `output` is one detection,
  * channels x1, y1, x2, y2, score, class number, then channels that this function does not read.

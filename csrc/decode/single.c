@@ -4,10 +4,13 @@
  * cx, cy, w, h and the class scores after sigmoid; box = centre -/+ size / 2. With an
  * angle behind the scores (YOLOv8-obb) the box is turned about its centre.
  *
+ * The same with boxes and scores as two tensors, boxes perhaps as corners (YOLO-NAS, RT-DETR).
+ *
  * And graphs that end with their own selection: [1, 300, 6], each row x1, y1, x2, y2, score,
  * class. Only the threshold and the order are left to do. */
 #include "decode/candidates.h"
 #include "decode/scan.h"
+#include "decode/sigmoid.h"
 #include "decode/view.h"
 
 #include <math.h>
@@ -68,6 +71,61 @@ int rkr_yolo_decode_single(rkr_yolo_decoder *decoder, const rkr_placement *place
 
 int rkr_yolo_decode_single_oriented(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
     return decode(decoder, true, placement);
+}
+
+static void decode_of_pair(const rkr_yolo_decoder *decoder, const rkr_scan *scan, uint32_t row) {
+    const rkr_yolo_branch *pair = decoder->branches;
+    const float scale_x = decoder->scale_x, scale_y = decoder->scale_y;
+    uint32_t class_id;
+    float score, box[4];
+    if (!rkr_scan_best(scan, row, &score, &class_id)) {
+        return;
+    }
+    score = decoder->sigmoid ? rkr_sigmoid(score) : score;
+    if (!(score >= decoder->options.conf_threshold)) {
+        return;
+    }
+    rkr_view_load(&pair->box, pair->box_first, 4, row, box);
+    if (decoder->centred) {
+        float half_width = box[2] * 0.5f, half_height = box[3] * 0.5f;
+        box[2] = box[0] + half_width, box[3] = box[1] + half_height;
+        box[0] -= half_width, box[1] -= half_height;
+    }
+    const float xyxy[4] = {box[0] * scale_x, box[1] * scale_y, box[2] * scale_x, box[3] * scale_y};
+    rkr_candidate_push(decoder->workspace, xyxy, score, class_id, row);
+}
+
+int rkr_yolo_decode_pair(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
+    const rkr_yolo_branch *pair = decoder->branches;
+    if (pair == NULL || decoder->n_branches != 1 || !isfinite(decoder->scale_x) ||
+        !isfinite(decoder->scale_y)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    int status = rkr_view_check(&pair->box);
+    if (status == RKR_OK) {
+        status = rkr_view_check(&pair->score);
+    }
+    if (status == RKR_OK) {
+        status = rkr_decode_begin(decoder, rkr_view_cells(&pair->box));
+    }
+    if (status != RKR_OK) {
+        return status;
+    }
+    if (!rkr_view_has(&pair->box, pair->box_first, 4) ||
+        !rkr_view_has(&pair->score, pair->score_first, decoder->n_classes) ||
+        rkr_view_cells(&pair->score) != rkr_view_cells(&pair->box)) {
+        return RKR_ERR_SHAPE;
+    }
+    const float threshold = decoder->options.conf_threshold;
+    rkr_scan scan;
+    rkr_scan_init(&scan, &pair->score, pair->score_first, decoder->n_classes,
+                  decoder->sigmoid ? rkr_logit_below(threshold) : threshold);
+    rkr_hits hits = rkr_hits_of(&scan, NULL);
+    for (uint32_t row; rkr_next_hit(&hits, &row);) {
+        decode_of_pair(decoder, &scan, row);
+    }
+    rkr_decode_end(decoder, placement);
+    return RKR_OK;
 }
 
 static void decode_row(const rkr_tensor_view *view, float scale_x, float scale_y, float threshold,

@@ -85,6 +85,33 @@ def head_at_end(
     return found._replace(logits=found.logits and not has_sigmoid)
 
 
+def queries_at_end(
+    graph: OnnxGraph, size: tuple[int, int], *, head: str, num_classes: int | None
+) -> CutHead | None:
+    """Find RT-DETR's head at the end of a graph, whose transformer cannot be cut off.
+
+    Returns:
+        The head; None if the graph ends with another one.
+    """
+    tail = Tail((), tuple(graph.outputs))
+    if any(graph.shape(name) is None for name in tail.outputs):
+        return None
+    try:
+        found = head_of(graph, tail, size, head=head, num_classes=num_classes)
+    except ValueError:
+        return None
+    if not found.name.startswith("rt-detr"):
+        return None
+    if found.name == "rt-detr-single":
+        return found._replace(logits=False)
+    scores = [name for name in graph.outputs if (graph.shape(name) or ())[-1:] != (4,)]
+    end = graph.producer((scores or graph.outputs)[-1])
+    while end is not None and end.op_type == "Identity":
+        end = graph.producer(end.input[0])
+    has_sigmoid = end is not None and end.op_type == "Sigmoid"
+    return found._replace(logits=False, options={"logits": not has_sigmoid})
+
+
 def _attr(graph: OnnxGraph, name: str, index: int) -> TensorAttr:
     """Describe an output as int8 will store it; its range tells logits from probabilities.
 

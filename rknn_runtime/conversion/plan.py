@@ -13,7 +13,7 @@ from typing import Any
 from rknn_runtime.conversion.conventions import Convention, convention_of
 from rknn_runtime.conversion.cut import coefficients_apart, distributions_apart, find_tail
 from rknn_runtime.conversion.graph import OnnxGraph
-from rknn_runtime.conversion.head import CutHead, head_at_end, head_of
+from rknn_runtime.conversion.head import CutHead, head_at_end, head_of, queries_at_end
 from rknn_runtime.vision.heads.faces import FACES
 from rknn_runtime.vision.labels import Labels
 
@@ -108,7 +108,12 @@ def _cut(
         return (), already, ["not cut: boxes and scores are already separate outputs"]
     tail = find_tail(graph)
     if isinstance(tail, str):
-        raise ValueError(tail)
+        whole = None
+        if size is not None:
+            whole = queries_at_end(graph, size, head=head, num_classes=num_classes)
+        if whole is None:
+            raise ValueError(tail)
+        return (), whole, [f"not cut: {tail}"]
     size, _ = _image(graph.inputs_of(tail.outputs))
     if size is None:
         raise ValueError("the boxes are not computed from one image alone")

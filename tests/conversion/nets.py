@@ -362,3 +362,22 @@ def distributions(plus):
         for i, x in enumerate(ends):
             net.output(f"{part}_{i}", net.op("Transpose", net.flat(x, n), perm=[0, 2, 1]))
     return net
+
+
+def queries(joined, with_sigmoid=True):
+    """RT-DETR: boxes and scores of 300 queries, by products that cannot be cut off."""
+    net = Net()
+    x = net.op("Transpose", net.flat(net.features()[0], 16), perm=[0, 2, 1])
+    x = net.op("MatMul", net.const(net.rng.normal(0, 0.3, (1, 300, 64))), x)
+    x = net.op("Relu", x)
+    boxes, scores = (
+        net.op("MatMul", x, net.const(net.rng.normal(0, 0.3, (16, n)))) for n in (4, CLASSES)
+    )
+    boxes = net.op("Sigmoid", boxes)
+    scores = net.op("Sigmoid", scores) if with_sigmoid else scores
+    if joined:
+        net.output("output0", net.cat(boxes, scores, axis=2))
+    else:
+        net.output("logits", scores)
+        net.output("pred_boxes", boxes)
+    return net

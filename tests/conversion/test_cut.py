@@ -17,6 +17,7 @@ from nets import (
     distributions,
     faces,
     pp_yoloe,
+    queries,
     scores_first,
     yolov6,
     yolox,
@@ -211,6 +212,36 @@ def test_classes_and_distances_of_one_convolution_are_split(plus, head, family, 
     # In float16, several scores of a cell may be 1.
     assert apart[ours.confidence < 0.99].max() < 0.3
     assert (ours.confidence < 0.99).sum() > 5
+
+
+@pytest.mark.parametrize(
+    ("joined", "with_sigmoid", "head", "options"),
+    [
+        (True, True, "rt-detr-single", {}),
+        (False, False, "rt-detr", {"logits": True}),
+        (False, True, "rt-detr", {"logits": False}),
+    ],
+)
+def test_rt_detr_is_named_though_it_is_not_cut(joined, with_sigmoid, head, options, tmp_path):
+    """The file says whether its scores went through the sigmoid."""
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / "x.onnx"
+    path.write_bytes(queries(joined, with_sigmoid).model(names=str(dict(enumerate(NAMES)))))
+    plan = plan_of(path, {}, False, "auto", None, None)
+    assert (plan.cut, plan.head.name, plan.head.num_classes) == ((), head, CLASSES)
+    assert plan.notes[0].startswith("not cut: ")
+    for quantized in (False, True):
+        said = json.loads(custom_string(plan.head, None, None, None, "RGB", quantized=quantized)[0])
+        assert said == {"head": head, **({"options": options} if options else {})}
+    taken, found = found_in(plan.onnx, "auto", 0.5, **said)
+    runtime = pytest.importorskip("onnxruntime")
+    image = np.float32(PIXELS.transpose(2, 0, 1)[None]) / 255
+    ends = runtime.InferenceSession(path.read_bytes()).run(None, {"images": image})
+    scores = ends[0][0, :, 4:] if joined else ends[0][0]
+    scores = scores if with_sigmoid else 1 / (1 + np.exp(-scores))
+    assert taken == head
+    assert abs(len(found) - (scores.max(axis=1) >= 0.5).sum()) <= 3 and len(found) > 10
+    np.testing.assert_allclose(found.confidence[0], scores.max(), atol=2e-3)
 
 
 @pytest.mark.parametrize("end", ["scaled", "nms"])

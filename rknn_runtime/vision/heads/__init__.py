@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.heads.find import HEADS, find_head
     from rknn_runtime.vision.heads.gfl import GflDecoder
     from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
+    from rknn_runtime.vision.heads.pair import PairDecoder, QueriesDecoder
     from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
     from rknn_runtime.vision.heads.scene import MapDecoder, SceneDecoder
     from rknn_runtime.vision.heads.segmentation import (
@@ -38,6 +39,8 @@ __all__ = [
     "EndToEndDecoder",
     "GflDecoder",
     "MapDecoder",
+    "PairDecoder",
+    "QueriesDecoder",
     "RetinaFaceDecoder",
     "SceneDecoder",
     "ScrfdDecoder",
@@ -62,6 +65,7 @@ _HOMES = {
     "find": ("HEADS", "find_head"),
     "gfl": ("GflDecoder",),
     "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
+    "pair": ("PairDecoder", "QueriesDecoder"),
     "pose": ("SinglePoseDecoder", "SplitPoseDecoder"),
     "scene": ("MapDecoder", "SceneDecoder"),
     "segmentation": ("AnchorSegmentationDecoder", "SingleSegmentationDecoder",

@@ -32,6 +32,12 @@ from rknn_runtime.vision.heads.outputs import (
     checked_size,
     describe,
 )
+from rknn_runtime.vision.heads.pair import (
+    PairDecoder,
+    QueriesDecoder,
+    read_pair,
+    read_queries,
+)
 from rknn_runtime.vision.heads.pose import (
     SinglePoseDecoder,
     SplitPoseDecoder,
@@ -226,6 +232,17 @@ FORMS: tuple[_Form, ...] = (
     _nms_free("yolo26-pose-split", SplitPoseDecoder, read_pose_split, ("yolo26-pose",), 1),
     _of_one(
         "yolov8-pose-single", SinglePoseDecoder, _any_pose, _ANY_POSE, named=True, labelled=True
+    ),
+    _Form("yolo-nas", PairDecoder, partial(read_pair, queries=False), ("yolo-nas",)),
+    _Form("rt-detr", PairDecoder, partial(read_pair, queries=True), ("rt-detr",)),
+    _of_one("rt-detr-single", QueriesDecoder, read_queries, ("rt-detr",), labelled=True),
+    _of_one(
+        "rt-detr-single",
+        QueriesDecoder,
+        partial(read_queries, named=True),
+        ("rt-detr",),
+        named=True,
+        labelled=True,
     ),
     _Form("retinaface", RetinaFaceDecoder, read_retinaface, ("retinaface",)),
     _Form("scrfd", ScrfdDecoder, read_scrfd, ("scrfd",)),
