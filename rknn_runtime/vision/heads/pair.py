@@ -58,7 +58,7 @@ class PairDecoder(Decoder):
 
     YOLO-NAS: x1, y1, x2, y2 in pixels for each cell, and scores after the sigmoid. RT-DETR: centre,
     width and height as parts of the input for each of 300 queries, and scores before the sigmoid;
-    nothing is suppressed, as it is trained to give one box per object. (Layouts: Deci's
+    nothing is suppressed, since a query finds one object. (Layouts: Deci's
     super-gradients; Hugging Face's RT-DETR, arXiv 2304.08069.)
 
     Args:
@@ -131,7 +131,7 @@ class QueriesDecoder(SingleOutputDecoder):
     """Decode RT-DETR as Ultralytics exports it: ``[1, 300, 4 + classes]``.
 
     Centre, width and height are parts of the input, and scores are after the sigmoid. Nothing is
-    suppressed, as it is trained to give one box per object.
+    suppressed, since a query finds one object.
 
     Args:
         output: Logical attribute of the output.
