@@ -285,12 +285,18 @@ def input_binding(
     queried: QueriedTensor,
     preprocessing: Preprocessing | None,
     spec: InputSpec | None,
+    *,
+    is_mini: bool,
 ) -> InputBinding:
-    """Prepare an input as its rank, its channels and the caller's spec require."""
+    """Prepare an input as its rank, its channels and the caller's spec require.
+
+    librknnmrt takes pixels only into memory in NHWC: RV1103B has none of two channels.
+    """
     is_other = spec is not None and (
         spec.pass_through or spec.normalized or spec.dtype not in (None, TensorType.UINT8)
     )
-    if queried.attr.takes_pixels and not is_other:
+    has_rows = not is_mini or queried.attr.stored.layout is Layout.NHWC
+    if queried.attr.takes_pixels and has_rows and not is_other:
         return PixelInput(context, name, queried, spec)
     intake = Intake(name, queried.attr, spec, preprocessing)
     return TensorInput(context, name, queried, intake)

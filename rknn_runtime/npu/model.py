@@ -345,9 +345,15 @@ class Model(LoadedModel):
         if len(given) != len(inputs):
             given = (None,) * len(inputs)
         specs = per_tensor(self._specs[0], [i.attr for i in inputs], InputSpec, "inputs")
+        is_mini = query.is_mini(self._context)
         return [
             input_binding(
-                self._context, f"input {i} {tensor.attr.name!r}", tensor, preprocessing, spec
+                self._context,
+                f"input {i} {tensor.attr.name!r}",
+                tensor,
+                preprocessing,
+                spec,
+                is_mini=is_mini,
             )
             for i, (tensor, preprocessing, spec) in enumerate(zip(inputs, given, specs))
         ]

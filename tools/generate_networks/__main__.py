@@ -21,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from generate_networks import judge, record, shrink  # noqa: E402
+from generate_networks import judge, loading, record, shrink  # noqa: E402
 from generate_networks.toolkit import Toolkit  # noqa: E402
 from generate_networks.whole import FAMILIES, draw  # noqa: E402
 
@@ -125,6 +125,10 @@ def try_pair(toolkit: Toolkit, network: bytes, case: Any, pair: str) -> Any:
 
     try:
         outcome, outputs = judge.judge(network, rknn, runs[0], dtype, simulate)
+        if outcome.result == "right":
+            failed = loading.load(rknn, is_mini=soc.startswith("rv110"))
+            if failed:
+                outcome.result, outcome.reason = "unread", failed
     except Exception as error:  # one network must not end a run of hours
         outcome, outputs = judge.Outcome("unread", f"{type(error).__name__}: {error}"[:160]), []
     return outcome, rknn, outputs

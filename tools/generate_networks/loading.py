@@ -1,0 +1,76 @@
+"""Load a file in every way that the package has: its description, and the three runtimes' classes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rknn_runtime import GeneralModel, Model, modelfile
+from rknn_runtime.rknnlite import RKNNLite
+
+
+def load(rknn: bytes, is_mini: bool) -> str:
+    """Describe a file, and run it through each class; return what failed, or nothing.
+
+    Args:
+        rknn: The file.
+        is_mini: Whether it is for librknnmrt, which has no general flow.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.rknn"
+        path.write_bytes(rknn)
+        ways = [_describe, _run_model, _run_lite] + ([] if is_mini else [_run_general])
+        for way in ways:
+            try:
+                with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+                    way(path)
+            except Exception as error:  # any failure is the answer
+                return f"{way.__name__[1:]}: {type(error).__name__}: {error}"[:200]
+    return ""
+
+
+def _describe(path: Path) -> None:
+    modelfile.read(path)
+
+
+def _feeds(model: Any) -> list[np.ndarray[Any, Any]]:
+    random = np.random.default_rng(1)
+    return [
+        random.integers(0, 2, attr.shape).astype(np.uint8)
+        if attr.takes_pixels
+        else random.uniform(0.0, 1.0, attr.shape).astype(np.float32)
+        for attr in model.inputs
+    ]
+
+
+def _run_model(path: Path) -> None:
+    with Model(path, library="sim") as model:
+        feeds = _feeds(model)
+        try:
+            model(*feeds)
+        except TypeError:  # RV1103B: two channels are no image
+            model(*[feed.astype(np.float32) for feed in feeds])
+
+
+def _run_general(path: Path) -> None:
+    with GeneralModel(path, library="sim") as model:
+        model.run(*_feeds(model))
+
+
+def _run_lite(path: Path) -> None:
+    lite = RKNNLite(library="sim", strict=True)
+    lite.load_rknn(str(path))
+    lite.init_runtime()
+    with Model(path, library="sim") as model:
+        feeds = _feeds(model)
+    try:
+        lite.inference(inputs=feeds)
+    except TypeError:
+        lite.inference(inputs=[feed.astype(np.float32) for feed in feeds])
+    finally:
+        lite.release()
