@@ -29,6 +29,9 @@ static const char clip_low[] =
           "Max and Min instead";
 static const char lstm_bias[] =
     FAULT "it writes an int8 LSTM without biases with biases from unset memory; give it zeros";
+static const char branch_bias[] =
+    FAULT "it divides the biases of a grouped ConvTranspose by its input's channels; use one "
+          "ConvTranspose for each group";
 static const char threshold[] =
     FAULT "it clips ThresholdedRelu at alpha instead of cutting below it; use x * (x > alpha)";
 
@@ -156,6 +159,14 @@ static bool has_unset_bias(const rkr_emu *emu, const emu_node *node) {
            strstr(node->public.op, "LSTM") != NULL && ends_with(b->public.name, "_input_B");
 }
 
+static bool has_other_bias(const rkr_emu *emu, const emu_node *node) {
+    const emu_tensor *b = emu_has_input(emu, node, 2) ? emu_input(emu, node, 2) : NULL;
+    const rkr_emu_tensor *out = emu_out(emu, node, 0);
+    return b != NULL && b->is_constant && b->public.n_dims == 1 && out->n_dims == 4 &&
+           strncmp(node->public.op, "ConvTranspose", sizeof "ConvTranspose" - 1) == 0 &&
+           b->public.n_elems != out->dims[1];
+}
+
 const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     const rkr_emu_node *public = &node->public;
     if (public->n_inputs == 0 || public->n_outputs == 0) {
@@ -188,6 +199,9 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     if (node->n_tasks > 0 && strcmp(public->op, "PRelu") == 0 && in->n_dims == 3 &&
         in->layout == RKR_EMU_PLAIN) {
         return prelu_rank;
+    }
+    if (node->n_tasks > 0 && has_other_bias(emu, node)) {
+        return branch_bias;
     }
     if (has_unset_bias(emu, node)) {
         return lstm_bias;

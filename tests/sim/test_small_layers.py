@@ -48,6 +48,8 @@ WRONG = {
     "lone_channel_rk3576": "reads past the end of",
     # takes the second half of 32 values from elsewhere
     "gated_rk3562": "other results than exGlu",
+    # gives 16 biases to each of two groups of 3 channels
+    "two_groups_rk3588": "divides the biases of a grouped ConvTranspose",
     # rounds coordinates of align_corners, where floor is asked for
     "corners_rk3566": "other results than Resize",
 }

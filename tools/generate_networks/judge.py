@@ -23,6 +23,9 @@ from .network import Case
 #: Images are bytes with this mean and standard deviation.
 MEAN, STD = 128.0, 32.0
 _TRIALS = 10
+#: A value beside a whole number may fall to either side: these are moved further, and more often.
+_JUMPS = ("Floor", "Ceil", "Round", "Sign", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
+          "Equal", "ArgMax", "ArgMin", "TopK")  # fmt: skip
 #: Operators whose constants the toolkit quantizes.
 _QUANTIZED = ("Conv", "ConvTranspose", "MatMul", "Gemm", "Add", "Sub", "Mul", "Div", "Max", "Min",
               "PRelu", "GRU", "LSTM")  # fmt: skip
@@ -156,6 +159,8 @@ class Reference:
         self.inputs = [each.name for each in graph.input]
         self.outputs = [each.name for each in graph.output]
         self._dtype = dtype
+        jumps = any(node.op_type in _JUMPS for node in graph.node)
+        self._reach, self._trials = (1.0, 4 * _TRIALS) if jumps else (0.5, _TRIALS)
         self._moves: list[tuple[str, str, TensorInfo | float]] = []
         types = {
             each.name: each.type.tensor_type.elem_type
@@ -231,18 +236,20 @@ class Reference:
         sizes = dict(zip(self._exact, exact))
         random = np.random.default_rng(1)
         trials = []
-        for _ in range(_TRIALS):
+        for _ in range(self._trials):
             moved = {
-                name: np.asarray(x + random.uniform(-0.5, 0.5, x.shape) * step, np.float32)
+                name: np.asarray(x + self._noise(random, x) * step, np.float32)
                 for (name, x), step in zip(given.items(), unsure)
             }
             for name, of, tensor in self._moves:
                 x = sizes[of] if of in sizes else self._constants[of]
                 step = tensor if isinstance(tensor, float) else self._inner_step(x, tensor)
-                noise = random.uniform(-0.5, 0.5, x.shape) * step
-                moved[name] = np.asarray(noise, np.float32)
+                moved[name] = np.asarray(self._noise(random, x) * step, np.float32)
             trials.append(self._session.run(self.outputs, moved))
         return outputs, trials
+
+    def _noise(self, random: np.random.Generator, x: Array) -> Array:
+        return random.uniform(-self._reach, self._reach, x.shape)
 
     @staticmethod
     def _inner_step(x: Array, tensor: TensorInfo) -> Any:

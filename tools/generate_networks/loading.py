@@ -1,9 +1,9 @@
-"""Load a file in every way that the package has: its description, and the three runtimes' classes."""
+"""Load a file in every way that the package has: its description, and three classes that run it."""
 
 from __future__ import annotations
 
 import contextlib
-import os
+import io
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def load(rknn: bytes, is_mini: bool) -> str:
         ways = [_describe, _run_model, _run_lite] + ([] if is_mini else [_run_general])
         for way in ways:
             try:
-                with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+                with contextlib.redirect_stderr(io.StringIO()):
                     way(path)
             except Exception as error:  # any failure is the answer
                 return f"{way.__name__[1:]}: {type(error).__name__}: {error}"[:200]
