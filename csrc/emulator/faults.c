@@ -29,6 +29,8 @@ static const char clip_low[] =
           "Max and Min instead";
 static const char lstm_bias[] =
     FAULT "it writes an int8 LSTM without biases with biases from unset memory; give it zeros";
+static const char cut_constant[] =
+    FAULT "it stores fewer values of a constant than the layer has; use a multiple of 16 channels";
 static const char branch_bias[] =
     FAULT "it divides the biases of a grouped ConvTranspose by its input's channels; use one "
           "ConvTranspose for each group";
@@ -71,10 +73,9 @@ static bool is_inner(const rkr_emu *emu, const emu_node *node, uint32_t address)
 }
 
 /* Inputs are the only tensors whose planes are not rounded up to 4 pixels. */
-static bool misreads_input(const rkr_emu *emu, const emu_node *node, const emu_task *task) {
-    uint32_t address = 0, plane = 0;
-    if (emu->soc->pads_inputs || !find_source(task, &address, &plane) ||
-        is_inner(emu, node, address)) {
+static bool misreads_plane(const rkr_emu *emu, const emu_node *node, uint32_t address,
+                           uint32_t plane) {
+    if (emu->soc->pads_inputs || is_inner(emu, node, address)) {
         return false;
     }
     for (uint32_t i = 0; i < emu->model->n_inputs; i++) {
@@ -95,6 +96,17 @@ static bool misreads_input(const rkr_emu *emu, const emu_node *node, const emu_t
         }
     }
     return false;
+}
+
+static bool misreads_input(const rkr_emu *emu, const emu_node *node, const emu_task *task) {
+    const emu_ew *ew = &task->dpu.ew;
+    uint32_t address = 0, plane = 0;
+    if (find_source(task, &address, &plane) && misreads_plane(emu, node, address, plane)) {
+        return true;
+    }
+    const bool has_dpu = task->kind == EMU_TASK_CONVOLUTION || task->kind == EMU_TASK_DPU;
+    return has_dpu && ew->op != EMU_EW_NONE && ew->source == EMU_MEMORY && !ew->per_channel &&
+           misreads_plane(emu, node, ew->address, ew->plane);
 }
 
 static bool ends_with(const char *text, const char *end) {
@@ -159,6 +171,17 @@ static bool has_unset_bias(const rkr_emu *emu, const emu_node *node) {
            strstr(node->public.op, "LSTM") != NULL && ends_with(b->public.name, "_input_B");
 }
 
+static bool has_cut_constant(const rkr_emu *emu, const emu_node *node) {
+    bool found = false;
+    for (uint32_t i = 0; i < 2 && emu_has_input(emu, node, i); i++) {
+        const emu_tensor *tensor = emu_input(emu, node, i);
+        const rkr_emu_tensor *t = &tensor->public;
+        found = found || (tensor->is_constant && t->quantized && t->layout <= RKR_EMU_NCHW &&
+                          t->native_bytes > 0 && t->native_bytes < t->n_elems * t->elem_bytes);
+    }
+    return found && node->operation != NULL && node->operation->binary != NULL;
+}
+
 static bool has_other_bias(const rkr_emu *emu, const emu_node *node) {
     const emu_tensor *b = emu_has_input(emu, node, 2) ? emu_input(emu, node, 2) : NULL;
     const rkr_emu_tensor *out = emu_out(emu, node, 0);
@@ -199,6 +222,9 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     if (node->n_tasks > 0 && strcmp(public->op, "PRelu") == 0 && in->n_dims == 3 &&
         in->layout == RKR_EMU_PLAIN) {
         return prelu_rank;
+    }
+    if (node->n_tasks > 0 && has_cut_constant(emu, node)) {
+        return cut_constant;
     }
     if (node->n_tasks > 0 && has_other_bias(emu, node)) {
         return branch_bias;

@@ -34,6 +34,9 @@ bool emu_compute_node(rkr_emu *emu, const emu_node *node) {
         (void)emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a node");
     }
     ok = ok && compute(emu, node, in, out);
+    for (uint64_t i = 0; ok && node->then != NULL && i < emu_out(emu, node, 0)->n_elems; i++) {
+        out[0][i] = (float)node->then((double)out[0][i]);
+    }
     for (uint32_t i = 0; i < EMU_MAX_VALUES; i++) {
         if (ok && out[i] != NULL) {
             emu_put_floats(emu, emu_output(emu, node, i), out[i]);

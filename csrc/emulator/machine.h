@@ -57,6 +57,7 @@ typedef struct emu_node {
     uint32_t n_tasks;
     emu_node_way way;
     const struct emu_operator *operation; /* NULL: not known */
+    double (*then)(double x);             /* an activation behind it; NULL: none */
     struct emu_attributes *values;
     bool tasks_understood;
     bool is_unproven;    /* its kind of tasks is, which is its doubt */

@@ -13,7 +13,7 @@
 int emu_find_operators(rkr_emu *emu) {
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         emu_node *node = &emu->nodes[i];
-        node->operation = emu_find_operator(node->public.op);
+        node->operation = emu_find_operator(node->public.op, &node->then);
         if (node->operation != NULL &&
             !emu_read_attributes(emu, node, emu->model->nodes[i].attributes)) {
             return RKR_ERR_MEMORY;

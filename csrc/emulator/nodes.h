@@ -73,8 +73,8 @@ bool emu_is_named(const rkr_emu *emu, emu_node *node, const char *name, const ch
 /* Whether an input is there and is neither scratch memory of the tasks nor a placeholder. */
 bool emu_has_value(const rkr_emu *emu, const emu_node *node, uint32_t index);
 
-/* NULL: it is not known. */
-const emu_operator *emu_find_operator(const char *name);
+/* NULL: it is not known. `then` is the activation that is part of the node, as in AddRelu. */
+const emu_operator *emu_find_operator(const char *name, emu_unary_fn **then);
 /* Find the operators of all nodes and read their attributes, while the file is there. */
 int emu_find_operators(rkr_emu *emu);
 /* Which of its tasks are doubtful, once they are decoded. */

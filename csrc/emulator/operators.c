@@ -199,11 +199,24 @@ static const emu_operator operators[] = {
     COMPUTES("SpaceToDepth", 1, to_depth, .type = 33, .axis = 1),
 };
 
-const emu_operator *emu_find_operator(const char *name) {
+static const emu_operator *find(const char *name, size_t length) {
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
-        if (strcmp(operators[i].name, name) == 0) {
+        if (strlen(operators[i].name) == length && memcmp(operators[i].name, name, length) == 0) {
             return &operators[i];
         }
     }
     return NULL;
+}
+
+const emu_operator *emu_find_operator(const char *name, emu_unary_fn **then) {
+    static const char last[] = "Relu";
+    const size_t length = strlen(name), end = sizeof last - 1;
+    const emu_operator *found = find(name, length);
+    *then = NULL;
+    if (found == NULL && length > end && strcmp(name + length - end, last) == 0) {
+        found = find(name, length - end);
+        *then = relu;
+    }
+    const bool is_element_wise = found != NULL && (found->unary != NULL || found->binary != NULL);
+    return *then == NULL || is_element_wise ? found : NULL;
 }

@@ -38,28 +38,29 @@ def _describe(path: Path) -> None:
     modelfile.read(path)
 
 
-def _feeds(model: Any) -> list[np.ndarray[Any, Any]]:
+def _run(model: Any, run: Any) -> None:
+    """Give pixels to images; RV1103B takes two channels for stored values."""
     random = np.random.default_rng(1)
-    return [
+    feeds = [
         random.integers(0, 2, attr.shape).astype(np.uint8)
         if attr.takes_pixels
         else random.uniform(0.0, 1.0, attr.shape).astype(np.float32)
         for attr in model.inputs
     ]
+    try:
+        run(feeds)
+    except TypeError:
+        run([np.zeros(attr.shape, attr.stored.dtype.numpy) for attr in model.inputs])
 
 
 def _run_model(path: Path) -> None:
     with Model(path, library="sim") as model:
-        feeds = _feeds(model)
-        try:
-            model(*feeds)
-        except TypeError:  # RV1103B: two channels are no image
-            model(*[feed.astype(np.float32) for feed in feeds])
+        _run(model, lambda feeds: model(*feeds))
 
 
 def _run_general(path: Path) -> None:
     with GeneralModel(path, library="sim") as model:
-        model.run(*_feeds(model))
+        _run(model, lambda feeds: model.run(*feeds))
 
 
 def _run_lite(path: Path) -> None:
@@ -67,10 +68,5 @@ def _run_lite(path: Path) -> None:
     lite.load_rknn(str(path))
     lite.init_runtime()
     with Model(path, library="sim") as model:
-        feeds = _feeds(model)
-    try:
-        lite.inference(inputs=feeds)
-    except TypeError:
-        lite.inference(inputs=[feed.astype(np.float32) for feed in feeds])
-    finally:
-        lite.release()
+        _run(model, lambda feeds: lite.inference(inputs=feeds))
+    lite.release()
