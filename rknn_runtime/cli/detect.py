@@ -92,6 +92,7 @@ def add_model_arguments(parser: ArgumentParser) -> None:
         "--color", choices=("RGB", "BGR"), help="colours that the model takes; default: the file's"
     )
     parser.add_argument("--contexts", type=int, help="contexts of the NPU; default: two per core")
+    add_switch(parser, "--track", "number objects over frames by ByteTrack (needs trackers)")
 
 
 def check_model_arguments(arguments: Namespace) -> None:
@@ -214,11 +215,12 @@ def _check_places(arguments: Namespace, sources: list[str]) -> None:
 
 
 def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
-    from rknn_runtime.cli.sources import results_of
+    from rknn_runtime.cli.sources import Tracks, results_of
 
     first: Any = pool.tasks[0]
     labels = first.labels
     _check_task(arguments, tasks.task_of(first))
+    tracks = Tracks() if arguments.track else None
     failed = done = 0
     #: Frames and objects of each video.
     videos: dict[str, tuple[int, int]] = {}
@@ -240,6 +242,8 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
                     _complain(item, result, progress)
                     report.fail(item, result)
                 else:
+                    if tracks is not None:
+                        result = tracks.add(item.source, item.frame, item.time_s, result)
                     report.add(item, result)
                     if item.frame is not None and not item.is_live:
                         frames, objects = videos.get(item.source, (0, 0))
@@ -268,6 +272,8 @@ def _check_task(arguments: Namespace, task: Task) -> None:
     wanted = "a model that detects"
     if arguments.format in ("coco", "yolo") and task.what != wanted:
         raise ValueError(f"--format {arguments.format}: expected {wanted}, got {task.what}")
+    if arguments.track and task.what != wanted:
+        raise ValueError(f"--track: expected {wanted}, got {task.what}")
     if arguments.save and not task.draws:
         raise ValueError(f"--save: expected {wanted}, got {task.what}")
 

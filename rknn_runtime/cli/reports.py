@@ -76,9 +76,11 @@ class Text(Report):
         lines = []
         for found in result:
             left, top, right, bottom = (round(side) for side in found.xyxy)
+            name = self._name(found.class_id)
+            if found.tracker_id is not None and found.tracker_id >= 0:
+                name = f"{name} #{found.tracker_id}"
             lines.append(
-                f"  {self._name(found.class_id):<16} {found.confidence:6.1%}  "
-                f"{left},{top} {right - left}x{bottom - top}"
+                f"  {name:<16} {found.confidence:6.1%}  {left},{top} {right - left}x{bottom - top}"
             )
         self._write(item, f" {len(lines)} object{'' if len(lines) == 1 else 's'}", lines)
 

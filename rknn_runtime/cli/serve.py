@@ -33,6 +33,7 @@ from rknn_runtime.vision import tasks
 from rknn_runtime.vision.detector import Detector
 
 if TYPE_CHECKING:
+    from rknn_runtime.cli.sources import Tracks
     from rknn_runtime.streams.pool import Pool
     from rknn_runtime.streams.source import Frame, FrameSource
     from rknn_runtime.streams.stats import PoolStats
@@ -155,9 +156,10 @@ def _serve(arguments: Namespace) -> None:
             told = json.dumps({"url": url, "token": token or None}) if arguments.json else url
             print(told, flush=True)
             notify("READY=1")
-            shown = _feed(pool, view, failures, source, frames)
+            shown = _feed(pool, view, failures, source, frames, arguments.track)
             while arguments.loop:
-                shown += _feed(pool, view, failures, source, _opened(source, reconnect_s))
+                frames = _opened(source, reconnect_s)
+                shown += _feed(pool, view, failures, source, frames, arguments.track)
         print(f"rknn-runtime: the end of {source} after {shown} frames", file=sys.stderr)
 
 
@@ -225,8 +227,18 @@ def _opened(source: str, reconnect_s: float | None = None, start: int = 0) -> Fr
     return FrameSource(source, start=start, reconnect_s=reconnect_s, keep_jpeg=True)
 
 
-def _feed(pool: Pool, view: LiveView, failures: _Failures, source: str, frames: FrameSource) -> int:
+def _feed(
+    pool: Pool,
+    view: LiveView,
+    failures: _Failures,
+    source: str,
+    frames: FrameSource,
+    is_tracked: bool,
+) -> int:
     """Publish the results, of a file at its own pace, of a live source at once; count them."""
+    from rknn_runtime.cli.sources import Tracks
+
+    tracks = Tracks() if is_tracked else None
     begun = time.monotonic()
     done = images = 0
     while True:
@@ -235,9 +247,8 @@ def _feed(pool: Pool, view: LiveView, failures: _Failures, source: str, frames: 
         with pool.stream(frames) as results:
             while True:
                 try:
-                    images += _publish(
-                        *next(results), view, frames, begun + images * _IMAGE_SECONDS
-                    )
+                    due = begun + images * _IMAGE_SECONDS
+                    images += _publish(*next(results), view, frames, due, tracks)
                 except StopIteration:
                     break
                 except Exception as caught:  # any error of one frame; the next one may work
@@ -261,12 +272,20 @@ def _feed(pool: Pool, view: LiveView, failures: _Failures, source: str, frames: 
 
 
 def _publish(
-    frame: Frame, found: Detections, view: LiveView, frames: FrameSource, due: float
+    frame: Frame,
+    found: Detections,
+    view: LiveView,
+    frames: FrameSource,
+    due: float,
+    tracks: Tracks | None,
 ) -> bool:
     """Show a frame at its time; return whether it was an image file, shown at `due`."""
     from rknn_runtime.streams.address import is_image
 
     is_alone = is_image(frame.name)
+    if tracks is not None:
+        number = None if is_alone else frame.index
+        found = tracks.add(frame.name, number, frame.time_s, found)
     if not frames.is_live:
         _wait_until(due + (0.0 if is_alone else frame.time_s))
     view.publish(frame.image, found, {"source": frame.name, "frame": frame.index}, frame.jpeg)

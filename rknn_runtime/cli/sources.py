@@ -7,7 +7,7 @@ import logging
 import os.path
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rknn_runtime._files import printable
 from rknn_runtime.errors import RknnError
@@ -15,6 +15,9 @@ from rknn_runtime.streams.address import is_image, path_of, shown
 from rknn_runtime.streams.pool import Pool
 from rknn_runtime.streams.source import Frame, FrameSource, is_live
 from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
+
+if TYPE_CHECKING:
+    from rknn_runtime.vision.detections import Detections
 
 #: A camera or stream that broke off may come back for this long.
 RECONNECT_S = 60.0
@@ -105,6 +108,30 @@ def _tell_of_rest(folder: Path, images: int) -> None:
     if rest:
         log = logging.getLogger("rknn_runtime").warning
         log("%s: %d images; not read: %s", printable(str(folder)), images, " and ".join(rest))
+
+
+class Tracks:
+    """Numbers the objects of frames, with a tracker for each run through a source.
+
+    Raises:
+        ImportError: The package that tracks is missing.
+    """
+
+    def __init__(self) -> None:
+        from rknn_runtime.vision.tracking import Tracker
+
+        self._make = Tracker
+        self._tracker = Tracker()
+        self._last: tuple[str, int] = "", -1
+
+    def add(self, source: str, frame: int | None, time_s: float, found: Detections) -> Detections:
+        """Continue the tracks with the next frame; images are those of one video."""
+        if frame is None:
+            source, frame = "", self._last[1] + 1 if self._last[0] == "" else 0
+        if source != self._last[0] or frame <= self._last[1]:
+            self._tracker = self._make()
+        self._last = source, frame
+        return self._tracker(found, time_s if source else None)
 
 
 def results_of(

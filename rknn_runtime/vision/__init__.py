@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.heads.classification import Classifications
     from rknn_runtime.vision.scenes import Segmentation, ValueMap
     from rknn_runtime.vision.segmenter import MapEstimator, Segmenter
+    from rknn_runtime.vision.tracking import Tracker
 
 __all__ = [
     "HEADS",
@@ -25,6 +26,7 @@ __all__ = [
     "MapEstimator",
     "Segmentation",
     "Segmenter",
+    "Tracker",
     "ValueMap",
     "find_head",
     "letterbox",
@@ -40,6 +42,7 @@ _HOMES = {
     "heads.classification": ("Classifications",),
     "scenes": ("Segmentation", "ValueMap"),
     "segmenter": ("MapEstimator", "Segmenter"),
+    "tracking": ("Tracker",),
 }
 if not TYPE_CHECKING:  # else every misspelt name would have a type
     __getattr__, __dir__ = lazily(globals(), _HOMES)

@@ -31,6 +31,7 @@ _FIELDS: tuple[tuple[str, np.dtype[Any], tuple[int | None, ...]], ...] = (
     ("mask", np.dtype(np.bool_), (None, None)),
     ("keypoints", np.dtype(np.float32), (None, 3)),
     ("xyxyxyxy", np.dtype(np.float32), (4, 2)),
+    ("tracker_id", np.dtype(np.int32), ()),
 )
 #: The fields that are never None.
 _REQUIRED = ("xyxy", "confidence", "class_id")
@@ -63,18 +64,20 @@ class Detection:
     xyxyxyxy: NDArray[np.float32] | None = None
     #: The name of the class; None: not known.
     name: str | None = None
+    #: The number of its track; -1: in no track yet. None: not tracked.
+    tracker_id: int | None = None
 
     def __post_init__(self) -> None:
         """Check the fields; the arrays become read-only views.
 
         Raises:
-            ValueError: An array has another shape, or `class_id` does not fit 32 bits.
+            ValueError: An array has another shape, or a number does not fit 32 bits.
         """
         for name, dtype, shape in _FIELDS:
             value = getattr(self, name)
             if name == "confidence":
                 value = as_float(value, name)
-            elif name == "class_id":
+            elif name == "class_id" or (name == "tracker_id" and value is not None):
                 value = as_int(value, name, -(2**31), 2**31 - 1)
             elif value is not None or name == "xyxy":
                 value = _checked(value, name, dtype, shape)
@@ -104,10 +107,10 @@ class Detection:
             labels: Names of the classes, for ``"label"``; None: `name`, if it is known.
 
         Returns:
-            ``class_id``, ``label`` (if it is known), ``confidence`` and ``xyxy``; ``keypoints``,
-            ``xyxyxyxy`` and ``mask`` if the object has them. A mask is in COCO's uncompressed
-            run-length form, ``{"size": [height, width], "counts": [...]}``: alternating runs of 0
-            and 1 down the columns, starting with 0.
+            ``class_id``, ``label`` (if it is known), ``confidence`` and ``xyxy``; ``tracker_id``,
+            ``keypoints``, ``xyxyxyxy`` and ``mask`` if the object has them. A mask is in COCO's
+            uncompressed run-length form, ``{"size": [height, width], "counts": [...]}``:
+            alternating runs of 0 and 1 down the columns, starting with 0.
 
         Raises:
             IndexError: `labels` has no name for the class.
@@ -119,6 +122,8 @@ class Detection:
             record["label"] = self.name
         *xyxy, confidence = doubles((*self.xyxy.tolist(), self.confidence)).tolist()
         record["confidence"], record["xyxy"] = confidence, xyxy
+        if self.tracker_id is not None:
+            record["tracker_id"] = self.tracker_id
         if self.keypoints is not None:
             record["keypoints"] = doubles(self.keypoints).tolist()
         if self.xyxyxyxy is not None:
@@ -155,6 +160,9 @@ class Detections:
     xyxyxyxy: NDArray[np.float32] | None = None
     #: Names of all classes, as `Detector` knows them; or None.
     labels: Labels | None = None
+    #: ``(n,) int32``: the number of each object's track, -1 for none yet; None: not tracked. See
+    #: `rknn_runtime.vision.tracking.Tracker`.
+    tracker_id: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
         """Check the arrays.
@@ -191,7 +199,7 @@ class Detections:
         fields["confidence"] = _ndarray(n, _FLOAT32, data, 16 * n)
         fields["class_id"] = _ndarray(n, _INT32, data, 20 * n)
         fields["mask"], fields["keypoints"], fields["xyxyxyxy"] = mask, keypoints, xyxyxyxy
-        fields["labels"] = labels
+        fields["labels"], fields["tracker_id"] = labels, None
         for array in (mask, keypoints, xyxyxyxy):
             if array is not None:
                 array.setflags(write=False)
@@ -297,17 +305,20 @@ class Detections:
     def __iter__(self) -> Iterator[Detection]:
         n, arrays = len(self), (self.mask, self.keypoints, self.xyxyxyxy)
         more = [repeat(None, n) if array is None else array for array in arrays]
+        tracks = repeat(None, n) if self.tracker_id is None else self.tracker_id.tolist()
         has_more = any(array is not None for array in arrays)
         numbers = self.confidence.tolist(), self.class_id.tolist()
         new, kind = _new, Detection
-        for xyxy, confidence, class_id, mask, keypoints, xyxyxyxy, name in zip(
-            self.xyxy, *numbers, *more, self._known()
+        for xyxy, confidence, class_id, mask, keypoints, xyxyxyxy, name, track in zip(
+            self.xyxy, *numbers, *more, self._known(), tracks
         ):
             one = new(kind)  # checked already
             fields = one.__dict__
             fields["xyxy"], fields["confidence"], fields["class_id"] = xyxy, confidence, class_id
             if name is not None:
                 fields["name"] = name
+            if track is not None:
+                fields["tracker_id"] = track
             if has_more:
                 fields["mask"], fields["keypoints"], fields["xyxyxyxy"] = mask, keypoints, xyxyxyxy
             yield one
@@ -333,9 +344,9 @@ class Detections:
         return self._take(index if isinstance(index, slice) else _selection(index, len(self)))
 
     def _take(self, rows: Any) -> Detections:
-        values = [self.__dict__[name] for name, _, _ in _FIELDS]
-        chosen: list[Any] = [None if value is None else value[rows] for value in values]
-        return Detections(*[*chosen, self.labels])
+        values = {name: self.__dict__[name] for name, _, _ in _FIELDS}
+        chosen: dict[str, Any] = {n: None if v is None else v[rows] for n, v in values.items()}
+        return Detections(**chosen, labels=self.labels)
 
     def draw(
         self,
@@ -354,7 +365,8 @@ class Detections:
         """Draw the objects on a copy of an image, or on the image itself.
 
         Draws boxes (or oriented boxes), masks, the largest below, keypoints, and a caption for
-        each object: the name (or the class number) and the confidence in percent. Lines and
+        each object: the name (or the class number), the number of its track, such as ``#3``, if it
+        has one, and the confidence in percent. Lines and
         letters grow with the image; letters shrink with small boxes, and a caption that would
         hide a box is left out. COCO's persons have blue left limbs and orange right ones.
         Only the part of a mask inside its box is drawn. Captions need Pillow.
@@ -369,7 +381,8 @@ class Detections:
             keypoint_threshold: Keypoints with less confidence are left out.
             captions: False for none, or a text for each object instead of name and confidence.
             line_width: Pixels; 0 draws no boxes. None: by the image's size.
-            color_by: ``"class"``: a colour for each class; ``"instance"``: for each object.
+            color_by: ``"class"``: a colour for each class; ``"instance"``: for each object;
+                ``"track"``: for each track.
             font: A TrueType file for the captions, for labels that are not Latin.
             out: ``(H, W, 3) uint8`` to draw on, for arrays: ``out=image`` draws on the image
                 itself, any other array gets a copy of the image first.
@@ -391,6 +404,8 @@ class Detections:
         from rknn_runtime.vision.drawing import Style, draw_objects
 
         names = self._labels(labels) or list(map(str, self.class_id.tolist()))
+        if self.tracker_id is not None:
+            names = [n if i < 0 else f"{n} #{i}" for n, i in zip(names, self.tracker_id.tolist())]
         texts = [(name, f"{c:.0%}") for name, c in zip(names, self.confidence.tolist())]
         if not isinstance(captions, bool):
             if isinstance(captions, str) or len(captions) != len(self):
@@ -430,6 +445,9 @@ class Detections:
                 else {"class_id": class_id, "label": name, "confidence": confidence, "xyxy": xyxy}
                 for (class_id, confidence, xyxy), name in zip(columns, names)
             ]
+        if self.tracker_id is not None:
+            for record, track in zip(records, self.tracker_id.tolist()):
+                record["tracker_id"] = track
         for field in ("keypoints", "xyxyxyxy"):
             values = getattr(self, field)
             if values is not None:
@@ -471,6 +489,9 @@ class Detections:
                     f', "{field}": [{f"[{row}]" if row else ""}]{end}'
                     for row, end in zip(rows, ends)
                 ]
+        if self.tracker_id is not None:
+            tracks = self.tracker_id.tolist()
+            ends = [f', "tracker_id": {track}{end}' for track, end in zip(tracks, ends)]
         columns = (
             self.class_id.tolist(),
             names,
@@ -604,7 +625,7 @@ class Detections:
         The columns are ``class_id``, ``label`` (with `labels`), ``confidence``, ``left``, ``top``,
         ``right``, ``bottom`` in pixels; ``x1`` to ``y4`` of oriented boxes; ``keypoint_0_x``,
         ``keypoint_0_y``, ``keypoint_0_confidence`` and so on; ``mask_pixels``, the number of
-        pixels in a mask (its shape is in `to_coco`).
+        pixels in a mask (its shape is in `to_coco`); ``tracker_id`` of tracked objects.
 
         Args:
             labels: Names of the classes.
@@ -635,6 +656,8 @@ class Detections:
         if self.mask is not None:
             pixels = self.mask.sum(axis=(1, 2)).tolist()
             columns.append((["mask_pixels"], list(map(str, pixels))))
+        if self.tracker_id is not None:
+            columns.append((["tracker_id"], list(map(str, self.tracker_id.tolist()))))
         lines = [",".join(cells) for cells in zip(*[rows for _, rows in columns])]
         if header:
             lines.insert(0, ",".join([title for titles, _ in columns for title in titles]))
@@ -673,6 +696,7 @@ class Detections:
             mask=None if self.mask is None else self.mask.copy(),
             confidence=self.confidence.copy(),
             class_id=self.class_id.astype(int),
+            tracker_id=None if self.tracker_id is None else self.tracker_id.astype(int),
             data=data,
         )
 
@@ -736,6 +760,10 @@ def _extras(found: Detection | Detections) -> list[str]:
         extras.append(f"{found.keypoints.shape[-2]} keypoints")
     if found.xyxyxyxy is not None:
         extras.append("oriented")
+    if isinstance(found, Detections) and found.tracker_id is not None:
+        extras.append("tracked")
+    elif isinstance(found, Detection) and found.tracker_id is not None and found.tracker_id >= 0:
+        extras.append(f"track {found.tracker_id}")
     return extras
 
 

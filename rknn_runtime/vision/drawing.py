@@ -114,9 +114,7 @@ def draw_objects(
     line = max(1, round((height + width) * 0.002))
     if style.line_width is not None:
         line = as_int(style.line_width, "line_width", 0, 1000)
-    if style.color_by not in ("class", "instance"):
-        raise ValueError(f'color_by: expected "class" or "instance", got {style.color_by!r}')
-    kinds = found.class_id if style.color_by == "class" else np.arange(len(found))
+    kinds = _kinds(found, style.color_by)
     paper, ink = (table[kinds % len(table)] for table in _colors())
     if order == "BGR":
         paper = np.ascontiguousarray(paper[:, ::-1])
@@ -249,6 +247,17 @@ def _limbs(joined: NDArray[np.intp], paper: NDArray[np.uint8], order: str) -> ND
     limbs[:, (ends % 2 == 1).all(axis=1)] = left
     limbs[:, ((ends % 2 == 0) & (ends > 0)).all(axis=1)] = right
     return limbs
+
+
+def _kinds(found: Any, color_by: str) -> NDArray[Any]:
+    """Return the number of each object that its colour is chosen by."""
+    if color_by not in ("class", "instance", "track"):
+        raise ValueError(f'color_by: expected "class", "instance" or "track", got {color_by!r}')
+    if color_by == "track" and found.tracker_id is None:
+        raise ValueError('color_by: expected "class" or "instance" without tracks, got "track"')
+    kinds = {"class": found.class_id, "track": found.tracker_id}
+    chosen = kinds.get(color_by)
+    return np.arange(len(found)) if chosen is None else chosen
 
 
 def _joined(skeleton: Any, count: int) -> NDArray[np.intp]:

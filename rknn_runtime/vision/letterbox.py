@@ -142,6 +142,7 @@ class LetterboxTransform:
             keypoints=None if keypoints is None else self.points_to_image(keypoints),
             xyxyxyxy=None if corners is None else self.points_to_image(corners),
             labels=detections.labels,
+            tracker_id=detections.tracker_id,
         )
 
 

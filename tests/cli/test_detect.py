@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -194,6 +195,26 @@ def test_a_video(model, tmp_path, capsys):
     assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 4
     assert capture.get(cv2.CAP_PROP_FPS) == 10
     capture.release()
+
+
+def test_objects_are_numbered_over_frames(model, photos, classifier, tmp_path, capsys):
+    """Of each video by itself, from the second frame on; images are the frames of one video."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of its own imports are none of ours
+        pytest.importorskip("trackers")
+    path = tmp_path / "video.avi"
+    write_video(path, [np.full((48, 64, 3), 40 * i, np.uint8) for i in range(3)], 10)
+    rows = [
+        json.loads(line)
+        for line in detect(capsys, model, path, path, "--track", "--json").splitlines()
+    ]
+    # The second run through the source begins anew.
+    numbers = [row["detections"][0]["tracker_id"] for row in rows]
+    assert numbers == [-1, 0, 0] * 2
+    lines = detect(capsys, model, photos, "--track").splitlines()
+    assert [line.split()[:2] for line in lines[1::2]] == [["star", "89.8%"], ["star", "#0"]]
+    detect(capsys, classifier, photos, "--track", status=1)
+    assert "--track: expected a model that detects, got a classifier" in detect.complaints
 
 
 def test_a_camera_on_the_network(model, tmp_path, capsys):

@@ -83,7 +83,7 @@ def feed(monkeypatch, caplog):
         with Pool(one_object(), lambda model: task, library="sim", contexts=1) as pool:
             raised = None
             try:
-                serve._feed(pool, view, failures, str(source), serve._opened(str(source)))
+                serve._feed(pool, view, failures, str(source), serve._opened(str(source)), False)
             except (OSError, RknnError) as error:
                 raised = error
             status = serve._status(view, pool, failures, serve._Load())

@@ -48,6 +48,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "rknn_runtime.vision.detector.Detector",
             "rknn_runtime.vision.detections.Detections",
             "rknn_runtime.vision.detections.Detection",
+            "rknn_runtime.vision.tracking.Tracker",
             "rknn_runtime.vision.classifier.Classifier",
             "rknn_runtime.vision.heads.classification.Classifications",
             "rknn_runtime.vision.segmenter.Segmenter",
