@@ -26,6 +26,8 @@ fi
 if [ "$purpose" = browser ]; then
     command -v chromium > /dev/null || packages="$packages chromium"
     command -v chromedriver > /dev/null || packages="$packages chromium-driver"
+    command -v firefox-esr > /dev/null || packages="$packages firefox-esr"
+    command -v ffmpeg > /dev/null || packages="$packages ffmpeg"
 fi
 [ -z "$packages" ] && exit 0
 
