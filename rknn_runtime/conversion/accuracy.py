@@ -542,8 +542,8 @@ def _pairing(sides: Sequence[Side], results: list[list[Array]], *, must: bool) -
     if must:
         listed = [[tuple(array.shape) for array in each] for each in results]
         raise ValueError(
-            f"b: expected outputs as those of a, {listed[0]}, got {listed[1]}; detect=True "
-            "compares what they detect"
+            f"{sides[1].name}: expected outputs as those of {sides[0].name}, {listed[0]}, got "
+            f"{listed[1]}; to compare what they detect, give --detect (detect=True in Python)"
         )
     return []
 

@@ -31,6 +31,7 @@ from rknn_runtime.conversion.simulation import Ranges
 from rknn_runtime.conversion.toolkit import run_job
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.sim.faults import toolkit_faults
+from rknn_runtime.vision.images import IMAGE_SUFFIXES
 from rknn_runtime.vision.labels import Labels
 
 
@@ -146,7 +147,7 @@ def convert(
     color = plan.color if color is None else color
     notes += check_possible(chip, calibrate is not None, config, plan.operators)
     images = _images(calibrate, "calibrate", limit)
-    shown = _images(evaluate, "evaluate", limit) or images
+    shown = _images(evaluate, "evaluate", limit) or images or _listed(calibrate, plan, limit)
     if images and plan.size is None:
         raise ValueError(
             "calibrate: expected a .txt file in the toolkit's form for a network that takes "
@@ -310,6 +311,17 @@ def _images(folder: str | os.PathLike[str] | None, name: str, limit: int) -> lis
     if folder is None or os.fspath(folder).endswith(".txt"):
         return []
     return images_in(folder, name, limit)
+
+
+def _listed(calibrate: str | os.PathLike[str] | None, plan: Plan, limit: int) -> list[Path]:
+    """Return the images that a list in the toolkit's form names, for a network of one image."""
+    if calibrate is None or plan.size is None:
+        return []
+    place = Path(calibrate)
+    lines = [line.strip() for line in place.read_text("utf-8").splitlines() if line.strip()]
+    found = [Path(line) if Path(line).exists() else place.parent / line for line in lines[:limit]]
+    are_images = all(path.suffix.lower() in IMAGE_SUFFIXES and path.exists() for path in found)
+    return found if are_images else []
 
 
 def _config(given: Mapping[str, Any], plan: Plan, target: str, said: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ _STYLE = (
     ".pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,21em),1fr));gap:.5em}"
     "figure{margin:.3em 0;min-width:0}"
     "h1{overflow-wrap:anywhere}img{width:100%;display:block}figcaption{color:#777;overflow-wrap:anywhere}"
-    "table{display:block;overflow-x:auto}td{overflow-wrap:anywhere}"
+    "table{display:block;overflow-x:auto}td:first-child{overflow-wrap:anywhere;min-width:6em}"
 )
 
 

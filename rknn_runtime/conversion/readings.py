@@ -130,6 +130,8 @@ class Readings:
     tried: tuple[Tried, ...] = ()
     #: How the model is used now; None: it cannot be used so.
     used: Way | None = None
+    #: With the changes that are proposed; None: none are.
+    proposed: Way | None = None
     photos: tuple[Array, ...] = field(default=(), repr=False)
     size: tuple[int, int] = (1, 1)
     labels: Labels | None = field(default=None, repr=False)
@@ -150,8 +152,18 @@ class Readings:
 
     def __str__(self) -> str:
         lines = [self.text, *([f"  $ {self.cure}"] if self.cure else []), "plausibility:"]
-        lines += [f"  {each.quality:6.2f}  {each.way}" for each in self.tried[:_SHOWN]]
+        lines += [f"  {each.quality:6.2f}  {self._mark(each)}" for each in self._shown()]
         return printable_lines(lines)
+
+    def _shown(self) -> list[Tried]:
+        """Return the readings to show: what is used now, what is proposed, and the best others."""
+        first = self.used, self.proposed
+        known = [each for way in first for each in self.tried if each.way == way]
+        return [*known, *(each for each in self.tried if each.way not in first)][:_SHOWN]
+
+    def _mark(self, one: Tried) -> str:
+        marks = {self.proposed: "proposed: ", self.used: "as it is used: "}
+        return f"{marks.get(one.way, '')}{one.way}"
 
     def to_html(self) -> str:
         """Return a page with the photos side by side, read in each way."""
@@ -161,13 +173,12 @@ class Readings:
             parts.append(f"<pre>{html.escape(self.cure)}</pre>")
         for i, photo in enumerate(self.photos):
             figures = []
-            for each in self.tried[:_SHOWN]:
+            for each in self._shown():
                 found = each.found[i]
                 placed = _placed(found, each.way.is_stretched, self.size, photo.shape[:2])
                 drawn = replace(placed, labels=self.labels).draw(photo)
                 seen = "".join(f"; {symptom.text}" for symptom in each.symptoms)
-                mark = "as it is used, " if each.way == self.used else ""
-                figures.append(picture(drawn, f"{mark}{each.quality:.2f}: {each.way}{seen}"))
+                figures.append(picture(drawn, f"{each.quality:.2f}: {self._mark(each)}{seen}"))
             parts.append(f'<h2>Photo {i + 1}</h2><div class="pair">{"".join(figures)}</div>')
         return page(f"Readings of {self.model}", parts)
 
@@ -592,9 +603,9 @@ def _verdict(subject: _Subject, trials: _Trials, given: Way | None, complaint: s
         if rivals:
             text = f"not sure: with the head {rivals[0]} it finds as much; compare the boxes"
         return Readings(name, (), not rivals, text, "", best / start.quality)
-    # Choose the way with the fewest changes among those that are as good.
+    # Choose the way with the fewest changes among those that no other is clearly better than.
     base = given or Way("", subject.color, subject.normalization_name)
-    good = [each for each in tried if each.quality >= _EQUAL * best]
+    good = [each for each in tried if each.quality * _CLEAR >= best and each is not start]
     count = None if subject.labels is None else len(subject.labels)
 
     def strangeness(each: Tried) -> tuple[int, bool, bool]:
@@ -629,8 +640,9 @@ def _verdict(subject: _Subject, trials: _Trials, given: Way | None, complaint: s
     now = complaint or f"As it is used, {_quality(start)} of confidence"
     text = f"{said} {now}; with {' and '.join(changes.values())}, {chosen.quality:.2f} is confirmed"
     return Readings(
-        name, tuple(changes), is_sure, text, _cure(subject, chosen.way, changes), min(margin, 99.0)
-    )
+        name, tuple(changes), is_sure, text, _cure(subject, chosen.way, changes),
+        min(margin, 99.0), proposed=chosen.way,
+    )  # fmt: skip
 
 
 def _without_labels(subject: _Subject, start: Tried) -> Readings | None:

@@ -23,6 +23,8 @@ KEEP, LOOK, DO_NOT_USE = "keep", "look", "do not use"
 _OBJECTS, _COSINES = (0.9, 0.6), (0.98, 0.9)
 #: Fewer objects of the reference do not prove that a model can be kept.
 _ENOUGH = 10
+#: How to get a page, which the page itself does not say.
+_WHERE = ", with --html report.html"
 #: How much mAP may be lost.
 _LOST = (0.02, 0.05)
 #: An mAP that no network is used for.
@@ -58,7 +60,7 @@ def verdict_on(report: Report) -> Advice:
         if symptoms:
             text = "; ".join(symptom.text for symptom in symptoms)
             return Advice(DO_NOT_USE, f"{text} (in {name})", symptoms[0].cure)
-    look = "look at the pictures, with --html report.html"
+    look = f"look at the pictures{_WHERE}"
     worse = (
         "find the worst layers with: rknn-runtime accuracy NETWORK.onnx --for SOC "
         "--calibrate PHOTOS"
@@ -124,7 +126,8 @@ def example_of(
 def verdict_part(verdict: Advice) -> str:
     """Return the line that a page begins with."""
     kind = verdict.word.replace(" ", "-")
-    then = f"<br>Next: {html.escape(verdict.next)}" if verdict.next else ""
+    step = verdict.next.replace(_WHERE, "")
+    then = f"<br>Next: {html.escape(step)}" if step else ""
     return (
         f'<p class="verdict {kind}"><b>{html.escape(verdict.word)}</b>: '
         f"{html.escape(verdict.reason)}{then}</p>"

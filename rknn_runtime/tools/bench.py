@@ -647,7 +647,7 @@ def _histogram(values: Array) -> str:
         f"<text x=2 y={_HEIGHT - 5}>{edges[0]:.3f} ms</text>"
         f"<text x={_WIDTH - 2} y={_HEIGHT - 5} text-anchor=end>{edges[-1]:.3f} ms</text>"
     )
-    return _svg("how often a frame took so long", bars + ends)
+    return _svg("Frames by the time that they took", bars + ends)
 
 
 def _timeline(values: Array) -> str:
@@ -662,13 +662,13 @@ def _timeline(values: Array) -> str:
         f"<text x=2 y=12>{heights.max():.3f} ms</text>"
         f"<text x={_WIDTH - 2} y={_HEIGHT - 5} text-anchor=end>{len(values)} frames</text>"
     )
-    return _svg("frames one after the other", line + words)
+    return _svg("Time of each frame, in their order", line + words)
 
 
 def _svg(title: str, content: str) -> str:
     return (
-        f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' width={_WIDTH} height={_HEIGHT}>"
-        f"<title>{title}</title>{content}</svg>"
+        f"<figure><svg viewBox='0 0 {_WIDTH} {_HEIGHT}' width={_WIDTH} role=img>{content}</svg>"
+        f"<figcaption>{title}</figcaption></figure>"
     )
 
 

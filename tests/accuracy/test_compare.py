@@ -13,6 +13,7 @@ from paths import PROJECT
 from rknn_runtime import Detector, GeneralModel, Model
 from rknn_runtime.cli.main import main
 from rknn_runtime.conversion.accuracy import average_precision, compare
+from rknn_runtime.conversion.verdict import Advice, verdict_part
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.sim import record
 from rknn_runtime.vision.detections import Detections
@@ -160,7 +161,7 @@ def test_mean_and_std_come_from_the_model_beside_it() -> None:
             inputs(1),
             {},
             ValueError,
-            "b: expected outputs as",
+            "--detect",
         ),
         ((recorded([[1]]),) * 2, inputs(1), {"head": "yolov8"}, TypeError, "without detect=True"),
         ((recorded([[1]]),) * 2, inputs(1), {"match_iou": 0}, ValueError, "match_iou: expected"),
@@ -341,6 +342,12 @@ def test_little_evidence_is_no_reason_to_keep_a_model() -> None:
     assert "hides small values" in report.verdict.reason
     vector = np.arange(10, dtype=np.float32)[None]
     assert compare([[vector]], [[vector]], [pixels]).verdict.word == "keep"
+
+
+def test_a_page_does_not_ask_for_itself() -> None:
+    """The text says how to get the pictures; the page has them."""
+    advice = Advice("look", "8 are missed", "look at the pictures, with --html report.html")
+    assert verdict_part(advice).endswith("Next: look at the pictures</p>")
 
 
 def test_implausible_objects_are_the_verdict() -> None:

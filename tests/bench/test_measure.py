@@ -232,6 +232,7 @@ def test_the_page_needs_nothing_from_elsewhere():
     page = to_html(result_of(spike, simulated=False))
     assert "<m>" not in page and "&lt;m&gt;" in page
     assert "http" not in page and "src=" not in page
+    assert "<figcaption>Time of each frame" in page
     assert page.count("<svg") == 2 and "50.000 ms" in page
     assert len(page) < 100_000
 

@@ -384,6 +384,17 @@ def test_a_listing_of_the_toolkits_own_form_is_handed_on(toolkit, network):
     assert Path(toolkit.first_image).exists()
 
 
+def test_the_images_of_such_a_listing_are_reported_on(toolkit, tmp_path):
+    """If the network takes one image."""
+    listing = tmp_path / "photos.txt"
+    listing.write_text(f"{SCENES / 'wide.jpg'}\n{SCENES / 'scene.png'}\n")
+    made = convert(
+        SHAPES, "rk3588", tmp_path / "x.rknn", calibrate=listing, keep_graph=True,
+        environment=toolkit.folder,
+    )  # fmt: skip
+    assert made.report is not None and made.report.accuracy.frames == 2
+
+
 def test_a_refusal_survives_pickle():
     """With its step and its log."""
     error = pickle.loads(pickle.dumps(ToolkitError("why", "build", "all of it")))
