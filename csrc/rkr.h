@@ -25,6 +25,7 @@
 #include "decl/draw.h"
 #include "decl/yolo.h"
 #include "decl/scene.h"
+#include "decl/text.h"
 #include "decl/frame.h"
 #ifndef RKR_DECL_MODELFILE
 #define RKR_DECL_MODELFILE

@@ -1,7 +1,7 @@
 """Run ``.rknn`` models on Rockchip NPUs, or on a simulated one.
 
-`Detector`, `Classifier` and `Segmenter` turn images into results; `Model` and `GeneralModel` run
-any model; a `Pool` keeps every core of the NPU busy.
+`Detector`, `Classifier`, `TextReader` and others turn images into results; `Model` and
+`GeneralModel` run any model; a `Pool` keeps every core of the NPU busy.
 See also `rknn_runtime.errors`, `rknn_runtime.kernels` (layouts, quantization, resizing),
 `rknn_runtime.modelfile` (reads model files), `rknn_runtime.vision` (heads, letterbox, drawing)
 and `rknn_runtime.sim` (the simulated NPU).
@@ -53,6 +53,13 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.letterbox import letterbox
     from rknn_runtime.vision.scenes import Segmentation, ValueMap
     from rknn_runtime.vision.segmenter import MapEstimator, Segmenter
+    from rknn_runtime.vision.text import (
+        TextDetector,
+        TextLine,
+        TextLines,
+        TextReader,
+        TextRecognizer,
+    )
 
 __all__ = [
     "Classifications",
@@ -85,6 +92,11 @@ __all__ = [
     "TensorAttr",
     "TensorMemory",
     "TensorType",
+    "TextDetector",
+    "TextLine",
+    "TextLines",
+    "TextReader",
+    "TextRecognizer",
     "ValueMap",
     "convert",
     "errors",
@@ -151,6 +163,7 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         "vision.letterbox": ("letterbox",),
         "vision.scenes": ("Segmentation", "ValueMap"),
         "vision.segmenter": ("MapEstimator", "Segmenter"),
+        "vision.text": ("TextDetector", "TextLine", "TextLines", "TextReader", "TextRecognizer"),
     }
 
     __getattr__, __dir__ = lazily(globals(), _HOMES)

@@ -36,6 +36,7 @@ IMAGES = {
     "vision.classifier",
     "vision.segmenter",
     "vision.tasks",
+    "vision.text",
 }
 #: The only imports that go up, each inside the one function that needs it: the simulated runtime
 #: is started by name, and `Detector.stream` is a pool's. `npu.loaded` names two types.

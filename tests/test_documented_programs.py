@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from bundles import WHOLE, image, one_object
 from paths import PROJECT
+from planting import text
 
 from rknn_runtime import Detector
 from rknn_runtime.cli.main import COMMANDS
@@ -155,6 +156,21 @@ def test_scenes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         exec(block, {})
     assert "road" in capsys.readouterr().out
     assert Path("drawn.png").exists() and Path("depth.png").exists()
+
+
+def test_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The three programs of the page, with a reader of three letters."""
+    Path("detector.rknn").write_bytes(text.detector())
+    Path("recognizer.rknn").write_bytes(text.recognizer())
+    Path("ppocr_keys_v1.txt").write_text("a\nb\nc\n")
+    images = [np.zeros((64, 64, 3), np.uint8) for _ in range(2)]
+    body = (PROJECT / "docs" / "text.md").read_text("utf-8")
+    programs = [block for language, block in BLOCK.findall(body) if language == "py"]
+    for program in programs:
+        exec(program, {"images": images})
+    assert len(programs) == 3
+    assert capsys.readouterr().out.count("cab") == 3 + 3 + 2 * 3
+    assert Path("read.png").exists()
 
 
 def test_classes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Classification: softmax(v) = e^(v - max) / sum(e^(v - max)), then the k highest. */
+#include "decode/softmax.h"
 #include "decode/sort.h"
 #include "decode/view.h"
 
 #include <math.h>
-
-static bool are_probabilities(const float *values, uint32_t n) {
-    double sum = 0.0;
-    bool inside = true;
-    for (uint32_t i = 0; i < n; i++) {
-        inside = inside && values[i] >= 0.0f && values[i] <= 1.0f;
-        sum += (double)values[i];
-    }
-    return inside && fabs(sum - 1.0) < 0.02;
-}
 
 /* NaN stays NaN and does not count. If the highest value is infinite, the infinite values
  * share the whole weight and all others get 0. */
@@ -50,7 +41,7 @@ int rkr_top_k(const rkr_tensor_view *scores, int softmax, size_t k, uint64_t *sc
     float *values = (float *)(void *)(scratch + 2 * (size_t)n);
     rkr_view_load(scores, 0, n, 0, values);
     if (softmax == RKR_SOFTMAX_YES ||
-        (softmax == RKR_SOFTMAX_AUTO && !are_probabilities(values, n))) {
+        (softmax == RKR_SOFTMAX_AUTO && !rkr_are_probabilities(values, n))) {
         apply_softmax(values, n);
     }
     for (uint32_t i = 0; i < n; i++) {

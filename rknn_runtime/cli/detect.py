@@ -1,7 +1,7 @@
 """Run a vision model on images, videos, cameras and streams, on all cores of the NPU.
 
-Results are what its task gives: boxes, masks, keypoints, oriented boxes, classes of images or of
-their pixels.
+Results are what its task gives: boxes, masks, keypoints, oriented boxes, text, classes of images
+or of their pixels.
 
 Examples:
   rknn-runtime detect yolov8n.rknn bus.jpg
@@ -67,6 +67,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--save", type=Path, metavar="FOLDER", help="write images or videos with the objects drawn"
     )
+    parser.add_argument(
+        "--recognizer",
+        metavar="MODEL",
+        help="for text detectors: read the text with this model, whose characters --labels gives",
+    )
     parser.add_argument("--frames", type=int, metavar="N", help="stop after N images")
     add_switch(parser, "--every-frame", "drop no frame of a live source")
     add_switch(parser, "--quiet", "show no progress")
@@ -120,19 +125,49 @@ def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
         if task == "auto":
             task = "classify" if folder.task == "classify" else "detect"
 
+    recognizer = getattr(arguments, "recognizer", None)  # which serve does not have
+    if (task == "text") != (recognizer is not None) and task != "auto":
+        raise ValueError(f"--recognizer: expected one with --task text alone, got --task {task}")
+    read = _recognizers(recognizer, labels, arguments)
+
     def made(loaded: Any) -> Any:
         name = task if task != "auto" else _task_of_model(loaded, arguments)
+        if recognizer is not None:
+            if name not in ("text", "text-detection"):
+                raise ValueError(f"--recognizer: expected a text detector, got {TASKS[name].what}")
+            name = "text"
         kind = TASKS[name]
         options = _given(arguments, {**kind.options, "input_color": "color"})
         for other in TASKS.values():
             for parameter, option in other.options.items():
                 if option not in kind.options.values() and _given(arguments, {parameter: option}):
                     raise ValueError(f"--{option}: expected {other.what}, got {kind.what}")
+        if name == "text":
+            color = {"input_color": options.pop("input_color", None)}
+            detector = TASKS["text-detection"].load()(loaded, **color)
+            return kind.load()(detector, read(), **options)
         if name == "detect" and folder is not None and arguments.task == "auto":
             return kind.load()._of_task(folder.task, loaded, labels, options)
         return kind.load()(loaded, labels, **options)
 
     return model, made
+
+
+def _recognizers(path: str | None, labels: Any, arguments: Namespace) -> Callable[[], Any]:
+    """Return what makes a recognizer for each context, with one copy of the weights."""
+    models: list[Any] = []
+
+    def read() -> Any:
+        from rknn_runtime.npu.model import Model
+
+        assert path is not None
+        with naming(path):
+            models.append(
+                models[0].duplicate() if models else Model(path, library=arguments.library)
+            )
+            return TASKS["text-recognition"].load()(models[-1], labels)
+
+    return read
 
 
 def _task_of_model(loaded: Any, arguments: Namespace) -> str:
@@ -146,7 +181,7 @@ def _task_of_model(loaded: Any, arguments: Namespace) -> str:
     from rknn_runtime.vision.image_model import ImageModel
 
     facts = facts_of(loaded.custom_string)
-    if arguments.labels is not None:
+    if arguments.labels is not None and "task" not in facts:
         facts["labels"] = read_labels(arguments.labels)
     size = ImageModel(loaded, None, None).input_size
     found = tasks.find_task(loaded.outputs, size, facts)

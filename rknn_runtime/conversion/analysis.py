@@ -151,11 +151,11 @@ def analyse(
         folder = Path(name)
         network = folder / "network.onnx"
         network.write_bytes(plan.onnx)
-        paths = written(images, plan.size, plan.color, folder)
+        paths = written(images, plan.size, plan.color, folder, plan.fit)
         judged = paths[:1]
         if image is not None:
             (folder / "judged").mkdir()
-            judged = written([Path(image)], plan.size, plan.color, folder / "judged")
+            judged = written([Path(image)], plan.size, plan.color, folder / "judged", plan.fit)
         arguments: dict[str, object] = {"inputs": judged, "output_dir": str(folder / "snapshot")}
         if device is not False:
             arguments["target"] = soc

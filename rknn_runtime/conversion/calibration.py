@@ -10,7 +10,7 @@ import numpy as np
 
 from rknn_runtime._arrays import Array, as_int, load_arrays
 from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
-from rknn_runtime.vision.letterbox import letterbox
+from rknn_runtime.vision.letterbox import placed
 
 
 def images_in(
@@ -40,8 +40,8 @@ def images_in(
     return [found[i * len(found) // count] for i in range(count)]
 
 
-def framed(path: Path, size: tuple[int, int], color: str) -> Array:
-    """Read an image and letterbox it as `Detector` does.
+def framed(path: Path, size: tuple[int, int], color: str, fit: str = "center") -> Array:
+    """Read an image and place it as `Detector` (``"center"``) or `TextRecognizer` (``"line"``) do.
 
     Returns:
         ``(1, height, width, C) uint8``.
@@ -49,7 +49,7 @@ def framed(path: Path, size: tuple[int, int], color: str) -> Array:
     channels = 1 if color == "GRAY" else 3
     if path.suffix.lower() != ".npy":
         try:
-            return letterbox(path, size, out_color=color)[0][None]
+            return placed(path, size, color, fit)[None]
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
     (pixels, *_) = load_arrays(path).values()
@@ -61,12 +61,14 @@ def framed(path: Path, size: tuple[int, int], color: str) -> Array:
     return np.ascontiguousarray(whole)
 
 
-def written(images: Sequence[Path], size: tuple[int, int], color: str, folder: Path) -> list[str]:
+def written(
+    images: Sequence[Path], size: tuple[int, int], color: str, folder: Path, fit: str = "center"
+) -> list[str]:
     """Write each image as an array in NCHW, which the toolkit takes unchanged."""
     paths = []
     for i, image in enumerate(images):
         path = folder / f"{i:05}.npy"
-        np.save(path, framed(image, size, color).transpose(0, 3, 1, 2).copy())
+        np.save(path, framed(image, size, color, fit).transpose(0, 3, 1, 2).copy())
         paths.append(str(path))
     return paths
 

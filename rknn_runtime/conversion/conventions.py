@@ -62,11 +62,32 @@ def convention_of(
     return _of_paddle(graph, size) if head is None and _is_paddle(graph) else None
 
 
+def text_facts(graph: OnnxGraph, family: Convention | None) -> dict[str, str]:
+    """Return the task of a text network of PaddleOCR, and the characters in its metadata.
+
+    Returns:
+        ``task`` and ``characters``, each only if it is known.
+    """
+    if family == TEXT_DETECTOR:
+        return {"task": "text-detection"}
+    (shape, *others) = [graph.shape(name) or () for name in graph.outputs]
+    said = graph.metadata.get("character", "")
+    if others or len(shape) != 3 or (family != TEXT_LINE and not said):
+        return {}
+    texts = said.removesuffix("\n").split("\n")
+    facts = {"task": "text-recognition"}
+    # The custom string has one text, which a class of several letters would not fit.
+    if said and all(len(text) == 1 for text in texts):
+        facts["characters"] = "".join(texts)
+    return facts
+
+
 def _is_paddle(graph: OnnxGraph) -> bool:
-    """Whether paddle2onnx wrote a graph: it numbers the nodes of each kind in one of two ways."""
+    """Whether paddle2onnx wrote a graph: it numbers the nodes of each kind in one of three ways."""
     kinds = [each for each in graph.nodes if each.op_type == "Conv"]
     # A cut may have split the last ones.
-    paddle = [each for each in kinds if each.name.startswith(("p2o.Conv.", "Conv@"))]
+    ways = ("p2o.Conv.", "Conv@", "Conv.")
+    paddle = [each for each in kinds if each.name.startswith(ways)]
     return len(paddle) > len(kinds) / 2
 
 

@@ -81,8 +81,9 @@ def convert(
         effort: The minutes to spend on that. An interrupted call goes on if it is made again.
         score: Called with the outputs of float and of the file for an image instead; returns 0..1.
         without: Steps to leave out, by the names that the report has.
-        calibrate: A folder of images to quantize with, letterboxed as by `Detector`; or a ``.txt``
-            file in the toolkit's form, for networks that take no image. None: float16.
+        calibrate: A folder of images to quantize with, letterboxed as by `Detector`, or for a text
+            recognizer of PaddleOCR placed as by `TextRecognizer`; or a ``.txt`` file in the
+            toolkit's form, for networks that take no image. None: float16.
         evaluate: A folder of images for the report, and to judge by. None: the images of
             `calibrate`, and variants of them to judge by.
         keep_graph: Do not cut the graph.
@@ -156,14 +157,22 @@ def convert(
     if target is not None:
         _check_climb(target, plan, images, config, build, without)
     said, has_labels = custom_string(
-        plan.head, plan.labels, plan.task, plan.size, color, quantized=calibrate is not None
-    )
-    if not has_labels:
+        plan.head, plan.labels, plan.task, plan.size, color, quantized=calibrate is not None,
+        characters=plan.characters,
+    )  # fmt: skip
+    place = source.with_name(f"{source.stem}_{chip.name}.rknn") if path is None else Path(path)
+    keys = None
+    if not has_labels and plan.labels is None:
+        keys = place.with_suffix(".txt")
+        notes.append(
+            f"the characters do not fit into the file: give characters={str(keys)!r} to "
+            "TextRecognizer, or --labels to rknn-runtime detect"
+        )
+    elif not has_labels:
         notes.append("the names of the classes do not fit into the file: give labels= to Detector")
     runner = toolkit_python(
         toolkit, folder=environment, python=python, with_torch=with_torch, progress=say
     )
-    place = source.with_name(f"{source.stem}_{chip.name}.rknn") if path is None else Path(path)
     with tempfile.TemporaryDirectory(prefix="rknn-convert-") as name:
         folder = Path(name)
         network = source.resolve()
@@ -192,6 +201,8 @@ def convert(
                 say, score, without,
             )  # fmt: skip
         notes += toolkit_faults(place)
+        if keys is not None:
+            replace_file(keys, "".join(f"{each}\n" for each in plan.characters or "").encode())
         found = None
         if report and shown and plan.onnx is not None and plan.size is not None:
             say("comparing with the network in float")
@@ -343,7 +354,7 @@ def _dataset(
 ) -> str | None:
     """Return the path of the toolkit's list of files to calibrate with."""
     if images and plan.size is not None:
-        return listing(written(images, plan.size, plan.color, folder), folder)
+        return listing(written(images, plan.size, plan.color, folder, plan.fit), folder)
     return None if calibrate is None else str(Path(calibrate).resolve())
 
 
@@ -360,7 +371,7 @@ def _simulated(
     inputs.mkdir()
     outputs.mkdir()
     assert plan.size is not None
-    paths = written(images, plan.size, plan.color, inputs)
+    paths = written(images, plan.size, plan.color, inputs, plan.fit)
     simulate = {"inputs": [[path] for path in paths], "folder": str(outputs)}
     steps = {name: step for name, step in job.items() if name != "export"}
     run_job(runner, {**steps, "simulate": simulate}, say)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime.conversion.conventions import Convention, convention_of
+from rknn_runtime.conversion.conventions import Convention, convention_of, text_facts
 from rknn_runtime.conversion.cut import coefficients_apart, distributions_apart, find_tail
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import CutHead, head_at_end, head_of, queries_at_end
@@ -44,6 +44,13 @@ class Plan:
     notes: tuple[str, ...]
     #: What its family expects of pixels; None if it is not known.
     family: Convention | None = None
+    #: Of a text recognizer, one for each class but the blank and the space; None if not known.
+    characters: str | None = None
+
+    @property
+    def fit(self) -> str:
+        """How images lie in the input, as `ImageWriter` takes it."""
+        return "line" if self.task == "text-recognition" else "center"
 
 
 def plan_of(
@@ -83,14 +90,17 @@ def plan_of(
     inputs = graph.inputs_of(outputs)
     size, channels = _image(inputs)
     family = convention_of(graph, found, size, channels)
+    text = text_facts(graph, family) if found is None else {}
+    task = task or text.get("task")
     color = color or ("RGB" if family is None else family.color)
     gray = "GRAY" if channels == 1 else color
     left = graph.operators(outputs)
     rest = _load_of(load, set(graph.inputs) - set(inputs))
     notes += _padded_averages(graph)
     return Plan(
-        onnx, cut, found, named, task, size, channels, gray, left, rest, tuple(notes), family
-    )
+        onnx, cut, found, named, task, size, channels, gray, left, rest, tuple(notes), family,
+        text.get("characters"),
+    )  # fmt: skip
 
 
 def _cut(
@@ -274,11 +284,12 @@ def custom_string(
     color: str,
     *,
     quantized: bool,
+    characters: str | None = None,
 ) -> tuple[str, bool]:
     """Write the custom string that tells `Detector` the head, the labels and the input.
 
     Returns:
-        JSON, and whether it has the labels, which may be too long.
+        JSON, and whether it has the labels or characters, which may be too long.
     """
     said: dict[str, Any] = {}
     if head is not None:
@@ -295,12 +306,14 @@ def custom_string(
         said["input"] = {"width": size[1], "height": size[0], "color": color}
     if not said and labels is None:
         return "", True
-    if labels is not None:
-        numbered = labels if isinstance(labels, dict) else list(labels)
-        whole = _json({"labels": numbered, **said})
+    if labels is not None or characters is not None:
+        names: Any = characters
+        if labels is not None:
+            names = labels if isinstance(labels, dict) else list(labels)
+        whole = _json({"labels" if labels is not None else "characters": names, **said})
         if len(whole.encode()) <= MAX_CUSTOM_BYTES:
             return whole, True
-    return _json(said), labels is None
+    return _json(said), labels is None and characters is None
 
 
 def _json(said: dict[str, Any]) -> str:

@@ -12,10 +12,10 @@ _OPTIONS = ("anchors", "logits", "normalized")
 
 
 def facts_of(custom_string: str) -> dict[str, Any]:
-    """Return ``labels``, ``task``, ``head``, ``options`` and ``color`` of a custom string.
+    """Return ``labels``, ``task``, ``head``, ``options`` ... of a custom string.
 
     It is JSON, ``{"labels": [name, ...], "task": name, "head": name, "options": {"anchors": ...,
-    "logits": true}, "input": {"color": "BGR"}}``, all optional, labels also as
+    "logits": true}, "characters": text, "input": {"color": "BGR"}}``, all optional, labels also as
     ``{"0": name, ...}``. Anything else in it is left alone.
     """
     if not custom_string:
@@ -29,14 +29,14 @@ def facts_of(custom_string: str) -> dict[str, Any]:
     if not isinstance(said, dict):
         return {}
     facts: dict[str, Any] = {"labels": _labels(said.get("labels"))}
-    facts.update({name: said.get(name) for name in ("head", "task")})
+    facts.update({name: said.get(name) for name in ("head", "task", "characters")})
     options = said.get("options")
     if isinstance(options, dict):
         facts["options"] = {name: options[name] for name in _OPTIONS if name in options}
     image = said.get("input")
     if isinstance(image, dict) and image.get("color") in ("RGB", "BGR"):
         facts["color"] = image["color"]
-    for name in ("head", "task"):
+    for name in ("head", "task", "characters"):
         if not isinstance(facts[name], str):
             facts[name] = None
     return {name: fact for name, fact in facts.items() if fact is not None}

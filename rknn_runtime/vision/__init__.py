@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.heads.classification import Classifications
     from rknn_runtime.vision.scenes import Segmentation, ValueMap
     from rknn_runtime.vision.segmenter import MapEstimator, Segmenter
+    from rknn_runtime.vision.text import (
+        TextDetector,
+        TextLine,
+        TextLines,
+        TextReader,
+        TextRecognizer,
+    )
     from rknn_runtime.vision.tracking import Tracker
 
 __all__ = [
@@ -26,6 +33,11 @@ __all__ = [
     "MapEstimator",
     "Segmentation",
     "Segmenter",
+    "TextDetector",
+    "TextLine",
+    "TextLines",
+    "TextReader",
+    "TextRecognizer",
     "Tracker",
     "ValueMap",
     "find_head",
@@ -43,6 +55,7 @@ _HOMES = {
     "scenes": ("Segmentation", "ValueMap"),
     "segmenter": ("MapEstimator", "Segmenter"),
     "tracking": ("Tracker",),
+    "text": ("TextDetector", "TextLine", "TextLines", "TextReader", "TextRecognizer"),
 }
 if not TYPE_CHECKING:  # else every misspelt name would have a type
     __getattr__, __dir__ = lazily(globals(), _HOMES)

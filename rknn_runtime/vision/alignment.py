@@ -1,4 +1,4 @@
-"""Faces turned upright and cut out, as networks for recognition were trained with them."""
+"""Parts of images turned upright and cut out, as networks for recognition take them."""
 
 from __future__ import annotations
 
@@ -50,6 +50,36 @@ def aligned(image: Any, keypoints: NDArray[np.float32] | None, size: int) -> NDA
         )
         check_status(status, "rkr_warp_affine_uint8")
     return crops if placed == order else np.ascontiguousarray(crops[..., placed])
+
+
+def turned(image: Any, corners: NDArray[np.float32] | None) -> list[NDArray[np.uint8]]:
+    """Cut out turned boxes; see `Detections.crop_turned`."""
+    if corners is None:
+        raise ValueError("xyxyxyxy: expected the corners of turned boxes, got none")
+    pixels, _ = as_pixels(image)
+    order = tuple(range(pixels.shape[2]))
+    pixels, placed = plain_order(pixels, order)
+    crops = []
+    for corner, right, _, below in corners.astype(np.float64):
+        sides = np.hypot(*(right - corner)), np.hypot(*(below - corner))
+        if not np.isfinite(sides).all() or max(sides) > _LARGEST:
+            raise ValueError(
+                f"xyxyxyxy: expected finite corners up to {_LARGEST} pixels apart, got "
+                f"{[corner.tolist(), right.tolist(), below.tolist()]}"
+            )
+        width, height = (max(1, round(side)) for side in sides)
+        crop = np.empty((height, width, pixels.shape[2]), np.uint8)
+        # Of pixel centres, which the kernel has at whole numbers.
+        across, down = (right - corner) / width, (below - corner) / height
+        x, y = corner + (across + down) / 2 - 0.5
+        matrix = (across[0], down[0], x, across[1], down[1], y)
+        status = lib.rkr_warp_affine_uint8(
+            *pixel_rows(pixels), matrix, pointer(crop), crop.nbytes, height, width
+        )
+        check_status(status, "rkr_warp_affine_uint8")
+        crop = crop if placed == order else np.ascontiguousarray(crop[..., placed])
+        crops.append(np.ascontiguousarray(np.rot90(crop)) if 2 * height >= 3 * width else crop)
+    return crops
 
 
 def similarity(points: NDArray[Any], target: NDArray[Any]) -> tuple[complex, complex] | None:

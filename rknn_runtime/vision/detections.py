@@ -282,6 +282,29 @@ class Detections:
 
         return aligned(image, self.keypoints, size)
 
+    def crop_turned(self, image: Any) -> list[NDArray[np.uint8]]:
+        """Cut turned boxes out upright, as for a `TextRecognizer`.
+
+        The first corner comes to the upper left, the second to the upper right; the image is
+        interpolated bilinearly and is black outside of its edges. Boxes that are half as high again
+        as wide are then turned by a quarter against the clock, so that text which runs downwards
+        lies.
+
+        Args:
+            image: As for `draw`; the corners are in its pixels.
+
+        Returns:
+            For each object ``(h, w, C) uint8``, new, with the channels of the image.
+
+        Raises:
+            ImportError: `image` is a file and Pillow is not installed.
+            OSError: The file cannot be read.
+            ValueError: There are no corners, one is not finite, or `image` has a wrong shape.
+        """
+        from rknn_runtime.vision.alignment import turned
+
+        return turned(image, self.xyxyxyxy)
+
     def __repr__(self) -> str:
         """Show the number of objects and the size of masks and keypoints."""
         return f"<Detections of {', '.join([_objects(len(self)), *_extras(self)])}>"

@@ -212,9 +212,13 @@ class ImageModel(Closing):
         """Make the same object for another context of its model."""
         raise NotImplementedError
 
-    def _settle(self, **options: Any) -> None:
-        """Bind to the model's memory, once, when there is a decoder; options of `ImageWriter`."""
-        self._options = options
+    def _settle(
+        self, *, pad_value: Any = 114, stretch: bool = False, fit: str | None = None
+    ) -> None:
+        """Bind to the model's memory, once, when there is a decoder; see `ImageWriter`."""
+        self._options = {
+            "pad_value": pad_value, "fit": fit or ("stretch" if stretch else "center")
+        }  # fmt: skip
         context = self._frame.context
         with context.lock:
             context.check_open()

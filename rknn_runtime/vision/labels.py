@@ -99,6 +99,32 @@ def read_labels(source: str | os.PathLike[str]) -> Labels:
     return lines
 
 
+def refuse_labels(labels: object) -> None:
+    """Raise for labels of a task that has no classes."""
+    if labels is not None:
+        raise ValueError(f"labels: expected None, as the results have no classes, got {labels!r}")
+
+
+def read_characters(source: str | os.PathLike[str]) -> list[str]:
+    """Return the lines of a file of characters, such as PaddleOCR's ``ppocr_keys_v1.txt``.
+
+    Args:
+        source: A UTF-8 file ``.txt``; a line may be a space.
+    """
+    name = os.fsdecode(source)
+    if not name.lower().endswith(".txt"):
+        raise ValueError(
+            f"characters: expected a .txt file with one per line, or a list of them, got {name!r}"
+        )
+    lines = _text(name).replace("\r\n", "\n").split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    if "" in lines or not lines:
+        place = f"an empty line {lines.index('') + 1}" if lines else "none"
+        raise ValueError(f"{name}: expected a character in each line, got {place}")
+    return lines
+
+
 def read_yaml(name: str) -> dict[Any, Any]:
     """Read the top-level keys of a YAML file; scalars stay text: "no" is a name, not False."""
     try:

@@ -33,6 +33,8 @@ _NO_IMAGE = 0, 0, 0, 0
 _ORIGIN = np.zeros(2)
 _OUT_COLORS = ("RGB", "BGR", "GRAY")
 _COLORS = (*COLORS, *FORMATS)
+#: Beside a line of text: what PaddleOCR's normalization turns into 0, nearly.
+LINE_PAD = 127
 
 
 @dataclass(frozen=True)
@@ -148,19 +150,29 @@ class LetterboxTransform:
 
 # The frames of a video have the same transform.
 @lru_cache(maxsize=64)
-def _place(
-    image_size: tuple[int, int], size: tuple[int, int], center: bool, stretch: bool
-) -> LetterboxTransform:
-    """Find the largest size with the image's proportions that fits, in integers."""
+def _place(image_size: tuple[int, int], size: tuple[int, int], fit: str) -> LetterboxTransform:
+    """Find the largest size with the image's proportions that fits, in integers.
+
+    Args:
+        image_size: Height and width.
+        size: Of the frame.
+        fit: ``"center"``, ``"corner"`` or ``"stretch"``, as `letterbox` describes them; ``"line"``:
+            the frame's whole height at the left, as wide as the proportions ask and the frame
+            allows, for lines of text.
+    """
     image_height, image_width = image_size
     height, width = size
-    if stretch:
+    if fit == "stretch":
         resized = size
+    elif fit == "line":
+        resized = height, min(width, -(-height * image_width // image_height))
     elif height * image_width <= width * image_height:
         resized = height, max(1, (2 * height * image_width + image_height) // (2 * image_height))
     else:
         resized = max(1, (2 * width * image_height + image_width) // (2 * image_width)), width
-    offset = ((height - resized[0]) // 2, (width - resized[1]) // 2) if center else (0, 0)
+    offset = (0, 0)
+    if fit == "center":
+        offset = ((height - resized[0]) // 2, (width - resized[1]) // 2)
     return LetterboxTransform((image_height, image_width), size, resized, offset)
 
 
@@ -242,6 +254,23 @@ def letterbox(
         ValueError: A shape, size, name or value is not as described, or the file cannot be
             decoded as an image.
     """
+    fit = "stretch" if stretch else "center" if center else "corner"
+    return _fitted(image, size, fit, pad_value, out, resize, color, out_color, matrix, full_range)
+
+
+def _fitted(
+    image: Any,
+    size: Any,
+    fit: str,
+    pad_value: Any,
+    out: NDArray[np.uint8] | None,
+    resize: str = "native",
+    color: str = "RGB",
+    out_color: str = "RGB",
+    matrix: str = "bt601",
+    full_range: bool = False,
+) -> tuple[NDArray[np.uint8], LetterboxTransform]:
+    """Do what `letterbox` does; `fit` is as for `_place`."""
     if resize not in _RESIZERS:
         raise ValueError(f"resize: expected one of {sorted(_RESIZERS)}, got {resize!r}")
     if out_color not in _OUT_COLORS:
@@ -258,7 +287,7 @@ def letterbox(
         check_yuv_options(matrix, full_range)
         pixels, order = as_pixels(image, color)
         image_size = pixels.shape[0], pixels.shape[1]
-    transform = _place(image_size, _sides(size), center, stretch)
+    transform = _place(image_size, _sides(size), fit)
     n_channels = 1 if out_color == "GRAY" else 3
     frame = _frame_of(out, (*transform.size, n_channels))
     rows, padding = pixel_rows(frame), _padding_of(pad_value, n_channels)
@@ -277,6 +306,13 @@ def letterbox(
     if status != lib.RKR_OK:
         _refuse(status, transform)
     return frame if out is None else out, transform
+
+
+def placed(image: Any, size: tuple[int, int], out_color: str, fit: str) -> NDArray[np.uint8]:
+    """Return a frame with an image as `Detector` (``"center"``) or `TextRecognizer` fill it."""
+    return _fitted(image, size, fit, LINE_PAD if fit == "line" else 114, None, out_color=out_color)[
+        0
+    ]
 
 
 def _refuse(status: int, transform: LetterboxTransform) -> None:
@@ -384,16 +420,16 @@ class ImageWriter:
             caller makes sure that the memory exists whenever something is written.
         out_color: Channels of the frame, ``"RGB"``, ``"BGR"`` or ``"GRAY"``.
         pad_value: As for `letterbox`.
-        stretch: As for `letterbox`.
+        fit: How images lie in the frame; see `_place`.
     """
 
     def __init__(
-        self, frame: NDArray[np.uint8], out_color: str, *, pad_value: Any = 114, stretch: bool
+        self, frame: NDArray[np.uint8], out_color: str, *, pad_value: Any = 114, fit: str
     ) -> None:
         n_channels = 1 if out_color == "GRAY" else 3
         self._size = int(frame.shape[1]), int(frame.shape[2])
         self._padding = _padding_of(pad_value, n_channels)
-        self._options = {"out_color": out_color, "pad_value": pad_value, "stretch": stretch}
+        self._fit, self._out_color, self._pad_value = fit, out_color, pad_value
         self._rows = pixel_rows(_frame_of(frame, (*self._size, n_channels)))
         #: Shape and color of the last image, and the result of `prepare`.
         self._last: tuple[Any, str, tuple[Any, LetterboxTransform, Any] | None] = None, "", None
@@ -420,16 +456,17 @@ class ImageWriter:
 
     def write_camera(self, source: YuvFrame) -> LetterboxTransform:
         """Write a camera frame into the frame."""
-        transform = _place(source.size, self._size, True, self._options["stretch"])
+        transform = _place(source.size, self._size, self._fit)
         box = _native_letterbox(self._rows, transform, self._padding)
-        check_resized(
-            source.fill(box, self._options["out_color"]), self._size[1], "rkr_letterbox_yuv_uint8"
-        )
+        check_resized(source.fill(box, self._out_color), self._size[1], "rkr_letterbox_yuv_uint8")
         return transform
 
     def write_any(self, image: Any, color: str, frame: NDArray[np.uint8]) -> LetterboxTransform:
         """Write any image into the frame, which is given again, as `letterbox` does."""
-        return letterbox(image, self._size, out=frame, color=color, **self._options)[1]
+        return _fitted(
+            image, self._size, self._fit, self._pad_value, frame, color=color,
+            out_color=self._out_color,
+        )[1]  # fmt: skip
 
     def _learn(
         self, shape: tuple[int, ...], color: str
@@ -443,8 +480,8 @@ class ImageWriter:
             or color not in COLORS
         ):
             return None
-        transform = _place((height, width), self._size, True, self._options["stretch"])
-        order = _channel_order(channels, color, self._options["out_color"])
+        transform = _place((height, width), self._size, self._fit)
+        order = _channel_order(channels, color, self._out_color)
         image = (None, 0, height, width, width * channels, channels)
         box = _native_letterbox(self._rows, transform, self._padding, image, order)
         return box, transform, transform._placement

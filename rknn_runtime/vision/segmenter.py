@@ -9,6 +9,7 @@ from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.heads.outputs import describe
 from rknn_runtime.vision.heads.scene import MapDecoder, SceneDecoder
 from rknn_runtime.vision.image_model import ImageModel
+from rknn_runtime.vision.labels import refuse_labels
 from rknn_runtime.vision.scenes import Segmentation, ValueMap
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class MapEstimator(ImageModel):
     Args:
         model: A loaded model with one image input and an output as for
             `rknn_runtime.vision.heads.scene.MapDecoder`.
+        labels: None: there are none.
         output: Index or name of the output, if there are several.
         input_color: Channel order that the model was converted for; see `Detector`.
         pad_value: 0..255 around the image.
@@ -138,7 +140,8 @@ class MapEstimator(ImageModel):
         pad_value: int = 114,
         stretch: bool = False,
     ) -> None:
-        super().__init__(model, labels, input_color)
+        refuse_labels(labels)
+        super().__init__(model, None, input_color)
         self.decoder = MapDecoder(model.outputs, self.input_size, output=output)
         self._settle(pad_value=pad_value, stretch=stretch)
         self._made_with: dict[str, Any] = {

@@ -37,6 +37,9 @@ TASKS: dict[str, Task] = {
     "classify": Task("Classifier", "a classifier", {"top_k": "top"}, draws=False),
     "semantic": Task("Segmenter", "a segmenter", {"threshold": "conf"}),
     "map": Task("MapEstimator", "a map of values", {}),
+    "text-detection": Task("TextDetector", "a text detector", {"box_threshold": "conf"}),
+    "text-recognition": Task("TextRecognizer", "a text recognizer", {}, draws=False),
+    "text": Task("TextReader", "a text reader", {"conf_threshold": "conf"}),
 }  # fmt: skip
 
 
@@ -60,6 +63,8 @@ def find_task(outputs: Outputs, size: Size, facts: Mapping[str, Any]) -> str | N
     said = facts.get("task")
     if said in TASKS:
         return str(said)
+    if "characters" in facts:
+        return "text-recognition"
     labels = facts.get("labels")
     try:
         find_head(outputs, size, facts.get("head", "auto"), None if labels is None else len(labels))
@@ -89,11 +94,17 @@ def possible_tasks(outputs: Outputs, size: Size) -> tuple[str, ...]:
     """
     from rknn_runtime.vision.heads.outputs import channels_first
     from rknn_runtime.vision.heads.scene import MOST_CLASSES, read_scene
+    from rknn_runtime.vision.heads.text import read_line
 
-    form = read_scene(channels_first(outputs), size)
-    if isinstance(form, str) or (form.channels or 1) > MOST_CLASSES:
-        return ()
-    return ("semantic", "map") if form.channels == 1 else ("semantic",)
+    outputs = channels_first(outputs)
+    form = read_scene(outputs, size)
+    if isinstance(form, str):
+        is_line = size[1] >= 2 * size[0] and len(outputs) == 1
+        is_read = is_line and not isinstance(read_line(outputs[0]), str)
+        return ("text-recognition",) if is_read else ()
+    if form.channels == 1:
+        return ("semantic", "map", "text-detection")
+    return ("semantic",) if (form.channels or 1) <= MOST_CLASSES else ()
 
 
 def task_of(instance: object) -> Task:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from bundles import image, one_object
 from planting import scene
+from planting import text as texts
 from rtsp import RtspServer
 from videos import write_video
 from web import serving
@@ -354,13 +355,44 @@ def test_classes_of_pixels(photos, tmp_path, capsys):
         assert "expected a model that detects, got a segmenter" in detect.complaints
     path.write_bytes(scene.bundle([scene.scores()[:, 1:2]]))
     detect(capsys, path, photos, status=1)
-    assert "--task: expected semantic or map, or another that fits" in detect.complaints
+    assert "--task: expected semantic or map or text-detection, or another" in detect.complaints
     lines = detect(capsys, path, photos / "1.png", "--task", "semantic", "--conf", "0.4")
     assert "foreground        5" in lines
     lines = detect(capsys, path, photos / "1.png", "--task", "map", "--save", drawn)
     assert lines.splitlines()[1] == "  -4 to 4"
     rows = detect(capsys, path, photos / "1.png", "--task", "map", "--format", "csv").splitlines()
     assert rows == ["source,frame,lowest,highest", f"{photos / '1.png'},,-4.0,4.0"]
+
+
+def test_text(photos, tmp_path, capsys):
+    """Boxes of a text detector, the text of a line, and both with a recognizer."""
+    finder, reader = tmp_path / "finder.rknn", tmp_path / "reader.rknn"
+    finder.write_bytes(texts.detector(task="text-detection"))
+    reader.write_bytes(texts.recognizer(characters="abc"))
+    photo = photos / "1.png"
+    lines = detect(capsys, finder, photo, "--conf", "0.82").splitlines()
+    assert lines[0] == f"{photo}: 2 objects" and lines[1].split()[:2] == ["text", "90.0%"]
+    assert detect(capsys, reader, photo) == f"{photo}:\n  cab  94.0%\n"
+    (line,) = detect(capsys, reader, photo, "--json").splitlines()
+    assert json.loads(line)["text"] == "cab"
+    words = ["--recognizer", reader, "--save", tmp_path / "drawn"]
+    found = detect(capsys, finder, photo, *words)
+    assert found.count("  cab  94.0%") == 3
+    assert Image.open(tmp_path / "drawn" / "1.png").getextrema() != ((10, 10), (20, 20), (30, 30))
+    (line,) = detect(capsys, finder, photo, "--json", "--recognizer", reader).splitlines()
+    assert [row["text"] for row in json.loads(line)["lines"]] == ["cab"] * 3
+    keys = tmp_path / "keys.txt"
+    keys.write_text("x\ny\nz\n", encoding="utf-8")
+    csv_of = detect(capsys, finder, photo, "--format", "csv", *words[:2], "--labels", keys)
+    assert csv_of.splitlines()[1].split(",")[2] == "zxy"
+    for model, more, told in (
+        (reader, ["--recognizer", reader], "expected a text detector, got a text recognizer"),
+        (finder, ["--task", "text"], "--recognizer: expected one with --task text alone"),
+        (finder, ["--labels", keys], "labels: expected None, as the results have no classes"),
+        (reader, ["--save", tmp_path / "drawn"], "--save: expected a model that detects, got a te"),
+    ):
+        detect(capsys, model, photo, *more, status=1)
+        assert told in detect.complaints
 
 
 def test_options_of_the_other_task_are_refused(model, classifier, photos, tmp_path, capsys):

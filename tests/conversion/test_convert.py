@@ -91,13 +91,47 @@ def test_families_have_their_own_colours_and_means(toolkit, tmp_path, family, co
     assert any(note.startswith(f"{family} by its graph: {color}, mean") for note in made.notes)
     config = toolkit.calls["config"]
     assert (config["mean_values"], config["std_values"]) == ([mean], [std])
-    if family != "a text detector of PaddleOCR":  # it gets no custom string
-        assert json.loads(config["custom_string"])["input"]["color"] == color
+    said = json.loads(config["custom_string"])
+    assert said["input"]["color"] == color
+    assert (said.get("task") == "text-detection") == family.startswith("a text detector")
     made = convert(path, "rk3588", color="RGB", mean=[1, 2, 3])
     assert not any("by its graph" in note for note in made.notes)
     config = toolkit.calls["config"]
     assert (config["mean_values"], config["std_values"]) == ([[1, 2, 3]], [[255, 255, 255]])
     assert "BGR" not in config.get("custom_string", "")
+
+
+def text_line(characters):
+    """A text recognizer as paddle2onnx writes it: 16 steps of a line of 32 x 128 pixels."""
+    net = Net()
+    net.inputs["images"] = [1, 3, 32, 128]
+    net.output("scores", net.reshape(net.conv("images", 3, 4, 3, 8), 1, 16, 16))
+    for node in net.nodes:
+        node.name = f"p2o.{node.op_type}.0"
+    return net.model(character=characters)
+
+
+def test_a_text_recognizer_keeps_its_characters(toolkit, tmp_path):
+    """In the custom string; if they do not fit, in a file beside the model, which a note names."""
+    path = tmp_path / "line.onnx"
+    path.write_bytes(text_line("a\nb\n \n"))
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (64, 32), (200, 200, 200)).save(photos / "a.png")
+    made = convert(path, "rk3588", calibrate=photos, report=False, environment=toolkit.folder)
+    said = json.loads(toolkit.calls["config"]["custom_string"])
+    assert said["task"] == "text-recognition" and said["characters"] == "ab "
+    assert said["input"] == {"width": 128, "height": 32, "color": "BGR"}
+    pixels = np.load(toolkit.first_image)[0]
+    assert np.all(pixels[:, :, :64] == 200) and np.all(pixels[:, :, 64:] == 127)
+    many = [chr(0x4E00 + i) for i in range(500)]
+    path.write_bytes(text_line("\n".join(many)))
+    made = convert(path, "rk3588", report=False, environment=toolkit.folder)
+    assert "characters" not in json.loads(toolkit.calls["config"]["custom_string"])
+    keys = made.path.with_suffix(".txt")
+    assert any(f"characters={str(keys)!r}" in note for note in made.notes)
+    assert keys.read_text("utf-8").splitlines() == many
 
 
 def test_float16_says_that_scores_are_logits(toolkit, network):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from planting import text
 from planting.classification import bundle as classifier
 from planting.scene import bundle, numbers, scores
 
@@ -20,8 +21,15 @@ from rknn_runtime.vision.tasks import TASKS, find_task, possible_tasks, task_of
         (bundle(labels=["a", "b", "c"]), "semantic", ("semantic",)),
         (bundle(labels=["a", "b"]), None, ("semantic",)),
         (bundle(task="semantic"), "semantic", ("semantic",)),
-        (bundle([scores()[:, :1]]), None, ("semantic", "map")),
-        (bundle([scores()[:, :1]], task="map"), "map", ("semantic", "map")),
+        (bundle([scores()[:, :1]]), None, ("semantic", "map", "text-detection")),
+        (bundle([scores()[:, :1]], task="map"), "map", ("semantic", "map", "text-detection")),
+        (
+            text.detector(task="text-detection"),
+            "text-detection",
+            ("semantic", "map", "text-detection"),
+        ),
+        (text.recognizer(), None, ("text-recognition",)),
+        (text.recognizer(characters="abc"), "text-recognition", ("text-recognition",)),
         (bundle([np.zeros((1, 300, 8, 12))]), None, ()),
         (bundle([scores()] * 3), None, ()),
         (classifier(), "classify", ()),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from rknn_runtime.vision.heads.single import EndToEndDecoder, SingleOutputDecoder
     from rknn_runtime.vision.heads.split import SplitDecoder
+    from rknn_runtime.vision.heads.text import TextBoxDecoder, TextLineDecoder
     from rknn_runtime.vision.heads.yolox import YoloxDecoder
 
 __all__ = [
@@ -52,6 +53,8 @@ __all__ = [
     "SplitOrientedDecoder",
     "SplitPoseDecoder",
     "SplitSegmentationDecoder",
+    "TextBoxDecoder",
+    "TextLineDecoder",
     "YoloxDecoder",
     "YunetDecoder",
     "find_head",
@@ -72,6 +75,7 @@ _HOMES = {
                      "SplitSegmentationDecoder"),
     "single": ("EndToEndDecoder", "SingleOutputDecoder"),
     "split": ("SplitDecoder",),
+    "text": ("TextBoxDecoder", "TextLineDecoder"),
     "yolox": ("YoloxDecoder",),
 }  # fmt: skip
 if not TYPE_CHECKING:  # else every misspelt name would have a type

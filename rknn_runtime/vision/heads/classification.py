@@ -71,7 +71,7 @@ class ClassificationDecoder(FrameDecoder):
             )
         self.output, self.num_classes = output, classes
         self.top_k = min(as_int(top_k, "top_k", 1, 2**31 - 1), classes)
-        self._softmax = _softmax_mode(output, softmax)
+        self._softmax = softmax_mode(output, softmax)
         # Values may reach outside of 0..1 by half a step, or in integers that are not used.
         lowest, highest = representable(output)
         may_leave = self._softmax == lib.RKR_SOFTMAX_NO and (lowest < 0 or highest > 1)
@@ -98,7 +98,8 @@ class ClassificationDecoder(FrameDecoder):
         return found
 
 
-def _softmax_mode(output: TensorAttr, softmax: bool | None) -> int:
+def softmax_mode(output: TensorAttr, softmax: bool | None) -> int:
+    """Return ``RKR_SOFTMAX_...`` for scores; None: see `ClassificationDecoder`."""
     lowest, highest = representable(output)
     if softmax is None and math.isfinite(highest):
         zero_point, scale = quantization_of(output)

@@ -1,0 +1,259 @@
+"""Text: boxes around it (DB), and the characters of a line (CTC)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rknn_runtime._arrays import as_float, as_int, check_status, pointer
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.enums import Layout
+from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.heads.classification import softmax_mode
+from rknn_runtime.vision.heads.frame import FrameDecoder
+from rknn_runtime.vision.heads.outputs import (
+    Outputs,
+    Size,
+    channels_first,
+    checked_size,
+    describe,
+    fitting,
+    looks_like_logits,
+    reaches_below_zero,
+)
+from rknn_runtime.vision.heads.scene import _add_view, read_scene
+from rknn_runtime.vision.letterbox import LetterboxTransform
+
+if TYPE_CHECKING:
+    from rknn_runtime.tensor import TensorAttr
+
+_MOST = 2**31 - 1
+
+
+class TextBoxDecoder(FrameDecoder):
+    """Decode the map of probabilities of a DB head (arXiv 1911.08947): PP-OCR's text detectors.
+
+    Cells at or above `threshold` that are neighbours make a part; its smallest rectangle is kept if
+    the mean probability in it reaches `box_threshold`, and then grows by `unclip_ratio` times area
+    over perimeter on each side. That is PaddleOCR's DBPostProcess for boxes of four corners, with
+    its usual options.
+
+    Args:
+        outputs: Logical attributes of all outputs of the model: ``[1, 1, h, w]`` or ``[1, h, w]``.
+        input_size: Height and width of the model's input in pixels.
+        output: Index or name of the output to read, if there are several.
+        threshold: The lowest probability of a cell with text.
+        box_threshold: The smallest score of a box that counts.
+        unclip_ratio: How much boxes grow, as heads are trained on shrunk text.
+        min_side: Boxes with a shorter side below this are dropped, in cells.
+        max_detections: How many boxes are returned at most, those with the highest scores.
+        logits: Whether the map is before the sigmoid. None: integers tell it by their range; floats
+            are taken for probabilities.
+
+    Raises:
+        ValueError: The model has no such output, or an option is out of range.
+    """
+
+    def __init__(
+        self,
+        outputs: Outputs,
+        input_size: Size,
+        *,
+        output: int | str | None = None,
+        threshold: float = 0.3,
+        box_threshold: float = 0.6,
+        unclip_ratio: float = 1.5,
+        min_side: float = 3,
+        max_detections: int = 1000,
+        logits: bool | None = None,
+    ) -> None:
+        outputs, input_size = channels_first(outputs), checked_size(input_size)
+        form = fitting(read_scene(outputs, input_size, output), outputs)
+        if form.channels != 1:
+            raise ValueError(
+                f"expected one probability for each cell, got {form.channels or 'classes'}:\n"
+                f"{describe([form.output])}"
+            )
+        super().__init__((form.output,))
+        self.input_size = input_size
+        self._view = ffi.new("rkr_tensor_view *")
+        _add_view(self._bound.bindings[0], form, self._view)
+        self._stride = np.array(
+            [input_size[1] / form.width, input_size[0] / form.height], np.float64
+        )
+        if logits is None:
+            logits = looks_like_logits(form.output) or reaches_below_zero(form.output)
+        self.logits = bool(logits)
+        self._options = ffi.new("rkr_text_options *")
+        self._options.sigmoid = self.logits
+        self.threshold, self.box_threshold = threshold, box_threshold
+        for name, value in (("unclip", unclip_ratio), ("min_side", min_side)):
+            number = as_float(value, name)
+            if not 0 <= number < 1e6:
+                raise ValueError(f"{name}: expected 0 or more, got {value!r}")
+            setattr(self._options, name, number)
+        count = as_int(max_detections, "max_detections", 1, 100_000)
+        self._corners, self._scores = np.empty((count, 4, 2), np.float32), np.empty(count, "f4")
+        self._count = ffi.new("size_t *")
+
+    @property
+    def threshold(self) -> float:
+        """The lowest probability of a cell with text; can be set between frames."""
+        return float(self._options.threshold)
+
+    @threshold.setter
+    def threshold(self, value: float) -> None:
+        self._options.threshold = _probability(value, "threshold")
+
+    @property
+    def box_threshold(self) -> float:
+        """The smallest score of a box that counts; can be set between frames."""
+        return float(self._options.box_threshold)
+
+    @box_threshold.setter
+    def box_threshold(self, value: float) -> None:
+        self._options.box_threshold = _probability(value, "box_threshold")
+
+    def results(self, transform: LetterboxTransform | None) -> Detections:
+        """Return the boxes by falling score, with their corners; the lock is held."""
+        status = lib.rkr_text_boxes(
+            self._view, self._options, pointer(self._corners.reshape(-1)), pointer(self._scores),
+            len(self._scores), self._count,
+        )  # fmt: skip
+        check_status(status, "rkr_text_boxes")
+        n = self._count[0]
+        order = np.argsort(-self._scores[:n], kind="stable")
+        corners = self._corners[order] * self._stride
+        size = self.input_size
+        if transform is not None:
+            corners, size = transform.points_to_image(corners), transform.image_size
+        corners = np.clip(corners, 0, size[::-1])
+        return Detections(
+            np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1).astype(np.float32),
+            self._scores[order],
+            np.zeros(n, np.int32),
+            xyxyxyxy=corners.astype(np.float32),
+            labels=["text"],
+        )
+
+
+def _probability(value: float, name: str) -> float:
+    number = as_float(value, name)
+    if not 0 <= number <= 1:
+        raise ValueError(f"{name}: expected 0 to 1, got {value!r}")
+    return number
+
+
+class LineForm(NamedTuple):
+    """An output with scores of characters for each step along a line."""
+
+    steps: int
+    characters: int
+    #: Whether a step's characters are neighbours in memory.
+    last: bool
+
+
+def read_line(output: TensorAttr, count: int | None = None) -> LineForm | str:
+    """Read the form of `TextLineDecoder`.
+
+    Args:
+        output: Logical attribute of the output, in NCHW.
+        count: How many characters are known; None: unknown. There are as many channels, or one or
+            two more.
+    """
+    shape = tuple(size for size in output.shape if size != 1)
+    if len(shape) != 2 or output.shape[0] != 1:
+        return "expected the scores of one line, [1, steps, characters] or [1, characters, steps]"
+    first, last = shape
+    # As many classes as characters and a blank are the most usual. Lines have fewer steps than
+    # there are characters, but for digits.
+    doubts = [{1: 0, 0: 1, 2: 2}.get(size - (count or 0), 3) for size in (first, last)]
+    if count is not None and min(doubts) == 3:
+        return f"expected scores of {count} characters, and perhaps of a blank and a space"
+    is_last = last > first if count is None or doubts[0] == doubts[1] else doubts[1] < doubts[0]
+    if output.stored.layout is Layout.NC1HWC2 and is_last:
+        return "expected [1, characters, steps] of an output that lies in memory as NC1HWC2"
+    return LineForm(first, last, True) if is_last else LineForm(last, first, False)
+
+
+class TextLineDecoder(FrameDecoder):
+    """Decode the scores of a CTC head: PP-OCR's text recognizers, CRNN, LPRNet.
+
+    The most likely character of each step counts; repeated ones are one, and blanks between them
+    are dropped (greedy decoding, as PaddleOCR and the model zoo do).
+
+    Args:
+        output: Logical attribute of the output: ``[1, steps, characters]``, as PaddleOCR has it, or
+            ``[1, characters, steps]`` or a rank 4 form of that, as LPRNet has it.
+        characters: The text of each class but the blank, in order; or of all classes, with the
+            blank as ``""``, ``"blank"`` or ``"-"`` first or last.
+        blank: The class of the blank, ``"first"`` or ``"last"``. None: as `characters` tell, else
+            the first, as PaddleOCR has it; there a last class that `characters` lack is the space.
+        softmax: Whether scores are logits. None: see `ClassificationDecoder`.
+
+    Raises:
+        ValueError: The output has another form, or the characters do not fit.
+    """
+
+    def __init__(
+        self,
+        output: TensorAttr,
+        characters: Sequence[str],
+        *,
+        blank: str | None = None,
+        softmax: bool | None = None,
+    ) -> None:
+        (output,) = channels_first((output,))
+        form = fitting(read_line(output, len(characters)), (output,))
+        super().__init__((output,))
+        texts, self.blank = _classes(list(characters), form.characters, blank)
+        #: The text of each class, ``""`` for the blank.
+        self.characters: tuple[str, ...] = tuple(texts)
+        self.steps = form.steps
+        self._softmax = softmax_mode(output, softmax)
+        self._view = ffi.new("rkr_tensor_view *")
+        binding, count = self._bound.bindings[0], form.characters
+        if form.last:
+            binding.add(self._view, count, 1, form.steps, form.steps, count)
+        else:
+            binding.add_grid(self._view, count, 1, form.steps)
+        self._scratch = np.empty(count, np.float32)
+        self._indices = np.empty(form.steps, np.uint32)
+        self._confidence = np.empty(form.steps, np.float32)
+        self._count = ffi.new("size_t *")
+
+    def results(self, transform: object) -> tuple[str, float]:
+        """Return the text and its confidence, the mean of its characters'; the lock is held."""
+        status = lib.rkr_ctc_greedy(
+            self._view, self.blank, self._softmax, pointer(self._scratch), pointer(self._indices),
+            pointer(self._confidence), self._count,
+        )  # fmt: skip
+        check_status(status, "rkr_ctc_greedy")
+        n = self._count[0]
+        text = "".join([self.characters[i] for i in self._indices[:n].tolist()])
+        return text, float(self._confidence[:n].mean()) if n else 0.0
+
+
+def _classes(given: list[str], count: int, blank: str | None) -> tuple[list[str], int]:
+    """Return the text of each class and the number of the blank."""
+    if blank not in (None, "first", "last"):
+        raise ValueError(f'blank: expected "first", "last" or None, got {blank!r}')
+    if not all(isinstance(text, str) for text in given):
+        raise TypeError("characters: expected a str for each class")
+    if len(given) == count:
+        marks = ("", "blank", "<blank>", "-")
+        found = [name for name, i in (("first", 0), ("last", -1)) if given[i] in marks]
+        blank = blank or (found[0] if len(found) == 1 else None)
+        if blank is None:
+            raise ValueError(
+                f'blank: expected "first" or "last", as there are {count} characters for {count} '
+                "classes and they do not tell which is the blank, got None"
+            )
+        given[0 if blank == "first" else -1] = ""
+    elif blank == "last":
+        given = [*given, *[" "] * (count - len(given) - 1), ""]
+    else:
+        given = ["", *given, *[" "] * (count - len(given) - 1)]
+    return given, given.index("") if blank != "last" else count - 1
