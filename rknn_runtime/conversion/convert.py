@@ -157,9 +157,8 @@ def convert(
     if target is not None:
         _check_climb(target, plan, images, config, build, without)
     said, has_labels = custom_string(
-        plan.head, plan.labels, plan.task, plan.size, color, quantized=calibrate is not None,
-        characters=plan.characters,
-    )  # fmt: skip
+        plan.head, plan.labels, plan.task, plan.size, color, characters=plan.characters
+    )
     place = source.with_name(f"{source.stem}_{chip.name}.rknn") if path is None else Path(path)
     keys = None
     if not has_labels and plan.labels is None:

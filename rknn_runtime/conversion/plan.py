@@ -283,10 +283,12 @@ def custom_string(
     size: tuple[int, int] | None,
     color: str,
     *,
-    quantized: bool,
     characters: str | None = None,
 ) -> tuple[str, bool]:
     """Write the custom string that tells `Detector` the head, the labels and the input.
+
+    That scores are logits is not left to the ranges of the outputs: in float16, which an int8 file
+    may have outputs in, they do not tell it, and not where all scores are low.
 
     Returns:
         JSON, and whether it has the labels or characters, which may be too long.
@@ -294,7 +296,7 @@ def custom_string(
     said: dict[str, Any] = {}
     if head is not None:
         options = dict(head.options)
-        if head.logits and not quantized:  # the range of integers tells it
+        if head.logits:
             options["logits"] = True
         said["head"] = head.name
         if options:

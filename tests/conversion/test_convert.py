@@ -56,6 +56,7 @@ def test_a_detector_is_cut_and_described(toolkit_process, network):
     assert json.loads(calls["config"]["custom_string"]) == {
         "labels": list(NAMES.values()),
         "head": "yolov8-split",
+        "options": {"logits": True},
         "task": "detect",
         "input": {"width": SIZE, "height": SIZE, "color": "RGB"},
     }
@@ -134,8 +135,8 @@ def test_a_text_recognizer_keeps_its_characters(toolkit, tmp_path):
     assert keys.read_text("utf-8").splitlines() == many
 
 
-def test_float16_says_that_scores_are_logits(toolkit, network):
-    """Integers tell it by their range, floats do not; without images nothing is quantized."""
+def test_the_file_says_that_scores_are_logits(toolkit, network):
+    """Their ranges may not tell it; without images nothing is quantized."""
     convert(network, "rk3588", environment=toolkit.folder)
     assert toolkit.calls["build"] == {"do_quantization": False, "files": 0}
     said = json.loads(toolkit.calls["config"]["custom_string"])

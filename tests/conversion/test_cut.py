@@ -138,7 +138,7 @@ def test_a_cut_graph_detects_what_the_whole_one_says(name):
     whole, tail = tail, coefficients_apart(graph, tail)
     head = head_of(graph, tail, (SIZE, SIZE), num_classes=CLASSES, task=task, whole=whole)
     assert head.name == cut_head
-    said, has_labels = custom_string(head, NAMES, task, (SIZE, SIZE), "RGB", quantized=False)
+    said, has_labels = custom_string(head, NAMES, task, (SIZE, SIZE), "RGB")
     assert has_labels
     taken, ours = found_in(graph.cut(tail.outputs), "auto", **json.loads(said))
     assert taken == cut_head
@@ -170,9 +170,8 @@ def test_faces_of_a_cut_graph_are_those_of_the_whole(head, pixels, tmp_path):
     plan = plan_of(path, {}, False, "auto", None, None)
     assert (plan.head.name, plan.labels) == (head, ["face"])
     assert plan.family[1:] == pixels
-    quantized, _ = custom_string(plan.head, plan.labels, None, None, "RGB", quantized=True)
-    assert json.loads(quantized) == {"head": head, "labels": ["face"]}
-    said, _ = custom_string(plan.head, plan.labels, None, None, "RGB", quantized=False)
+    said, _ = custom_string(plan.head, plan.labels, None, None, "RGB")
+    assert json.loads(said) == {"head": head, "options": {"logits": True}, "labels": ["face"]}
     taken, ours = found_in(plan.onnx, "auto", 0.4, **json.loads(said))
     whole, theirs = found_in(path.read_bytes(), "auto", 0.4, labels=["face"])
     assert taken == whole == head
@@ -198,7 +197,7 @@ def test_classes_and_distances_of_one_convolution_are_split(plus, head, family, 
     assert plan.family.family == family
     cut = OnnxGraph(plan.onnx, "x")
     assert [cut.shape(name)[1] for name in plan.cut] == [32, CLASSES] * 4
-    said, _ = custom_string(plan.head, NAMES, None, None, "RGB", quantized=False)
+    said, _ = custom_string(plan.head, NAMES, None, None, "RGB")
     taken, ours = found_in(plan.onnx, "auto", 0.4, **json.loads(said))
     whole, theirs = found_in(path.read_bytes(), head, 0.4)
     assert taken == whole == head
@@ -230,9 +229,8 @@ def test_rt_detr_is_named_though_it_is_not_cut(joined, with_sigmoid, head, optio
     plan = plan_of(path, {}, False, "auto", None, None)
     assert (plan.cut, plan.head.name, plan.head.num_classes) == ((), head, CLASSES)
     assert plan.notes[0].startswith("not cut: ")
-    for quantized in (False, True):
-        said = json.loads(custom_string(plan.head, None, None, None, "RGB", quantized=quantized)[0])
-        assert said == {"head": head, **({"options": options} if options else {})}
+    said = json.loads(custom_string(plan.head, None, None, None, "RGB")[0])
+    assert said == {"head": head, **({"options": options} if options else {})}
     taken, found = found_in(plan.onnx, "auto", 0.5, **said)
     runtime = pytest.importorskip("onnxruntime")
     image = np.float32(PIXELS.transpose(2, 0, 1)[None]) / 255
@@ -300,7 +298,7 @@ def test_what_ends_apart_already_is_left_so(net, head, tmp_path):
     assert plan.cut == ()
     assert (plan.head.name, plan.head.num_classes, plan.head.logits) == (head, CLASSES, False)
     assert plan.notes == ("not cut: boxes and scores are already separate outputs",)
-    said, _ = custom_string(plan.head, None, None, (SIZE, SIZE), "RGB", quantized=False)
+    said, _ = custom_string(plan.head, None, None, (SIZE, SIZE), "RGB")
     taken, found = found_in(plan.onnx, "auto", **json.loads(said))
     assert taken == head
     assert len(found) > 10
@@ -322,7 +320,7 @@ def test_yolov5s_masks_may_have_as_many_channels_as_its_boxes(tmp_path):
     assert plan.head.name == "yolov5-seg"
     with pytest.raises(ValueError, match=r"head: expected 'yolov5-seg', got 'auto'"):
         found_in(plan.onnx, "auto")
-    said, _ = custom_string(plan.head, None, None, None, "RGB", quantized=False)
+    said, _ = custom_string(plan.head, None, None, None, "RGB")
     taken, found = found_in(plan.onnx, "auto", **json.loads(said))
     assert taken == "yolov5-seg"
     assert len(found) > 10

@@ -17,10 +17,10 @@ from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.outputs import (
     Outputs,
     Size,
+    any_below_zero,
     channels_first,
     checked_size,
     fitting,
-    looks_like_logits,
 )
 from rknn_runtime.vision.heads.parts import Part, parts_by_scale, parts_of_all
 
@@ -219,7 +219,7 @@ class RetinaFaceDecoder(_PriorDecoder):
         priors: Sides of the square prior boxes in pixels, finest scale first. None: those of
             RetinaFace or its relatives, by the number of predictions.
         logits: Whether scores still need the softmax. None: if they are grids, or if an integer
-            output can be clearly below 0.
+            output of scores holds negative numbers.
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
@@ -250,7 +250,7 @@ class RetinaFaceDecoder(_PriorDecoder):
         sides = self.priors = tuple(tuple(float(side) for side in each) for each in priors)
         score = form.scales[0][1]
         if logits is None:
-            logits = score.first_row is None or looks_like_logits(score.attr)
+            logits = score.first_row is None or any_below_zero([score.attr])
         self.logits = bool(logits)
         self._add_priors(
             [(box, scores, None) for box, scores, _ in form.scales],
@@ -274,8 +274,8 @@ class YunetDecoder(_PriorDecoder):
     Args:
         outputs: Logical attributes of the outputs; scales in any order.
         input_size: Height and width of the model's input in pixels.
-        logits: Whether scores still need the sigmoid. None: if an integer output can be clearly
-            below 0.
+        logits: Whether scores still need the sigmoid. None: if an integer output of scores holds
+            negative numbers.
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
@@ -294,7 +294,7 @@ class YunetDecoder(_PriorDecoder):
         form = fitting(read_yunet(outputs, size), outputs)
         super().__init__(outputs, size, form.n_predictions, **options)
         if logits is None:
-            logits = looks_like_logits(form.scales[0][0].attr)
+            logits = any_below_zero(part.attr for scale in form.scales for part in scale[:2])
         self.logits = bool(logits)
         strides = [part.stride for part, *_ in form.scales]
         place = partial(_on_corner, strides)
@@ -323,8 +323,8 @@ class ScrfdDecoder(_FaceDecoder):
     Args:
         outputs: Logical attributes of the outputs; scales in any order.
         input_size: Height and width of the model's input in pixels.
-        logits: Whether scores still need the sigmoid. None: if an integer output can be clearly
-            below 0.
+        logits: Whether scores still need the sigmoid. None: if an integer output of scores holds
+            negative numbers.
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
@@ -343,7 +343,7 @@ class ScrfdDecoder(_FaceDecoder):
         form = fitting(read_scrfd(outputs, size), outputs)
         super().__init__(outputs, size, form.n_predictions, **options)
         if logits is None:
-            logits = looks_like_logits(form.scales[0][0].attr)
+            logits = any_below_zero(scores.attr for scores, *_ in form.scales)
         self.logits = bool(logits)
         per_cell = form.scales[0][0].per_cell
         branches = ffi.new("rkr_yolo_branch[]", per_cell * len(form.scales))

@@ -10,10 +10,10 @@ from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.outputs import (
     Outputs,
     Size,
+    any_below_zero,
     channels_first,
     checked_size,
     fitting,
-    looks_like_logits,
     predictions_of,
 )
 from rknn_runtime.vision.heads.parts import Part, channels_of, parts_by_scale, parts_of_all
@@ -82,8 +82,8 @@ class GflDecoder(Decoder):
         input_size: Height and width of the model's input in pixels.
         plus: Whether cells are NanoDet-Plus', whose distances count from the upper left corner of
             the cell instead of its middle. None: if there is one output.
-        logits: Whether class scores still need the sigmoid. None: if an integer output can be
-            clearly below 0 and has no distances.
+        logits: Whether class scores still need the sigmoid. None: if an integer output of scores
+            holds negative numbers and no distances.
         **options: Thresholds and limits, see `Decoder`.
 
     Raises:
@@ -106,7 +106,7 @@ class GflDecoder(Decoder):
         self.num_classes, self.bins = form.num_classes, _BINS
         self.plus = form.joined if plus is None else bool(plus)
         if logits is None:
-            logits = not form.joined and looks_like_logits(form.scales[0][0].attr)
+            logits = not form.joined and any_below_zero(score.attr for score, _ in form.scales)
         self.logits = bool(logits)
         branches = ffi.new("rkr_yolo_branch[]", len(form.scales))
         for branch, (score, box) in zip(branches, form.scales):

@@ -135,6 +135,14 @@ def reaches_below_zero(attr: TensorAttr) -> bool:
     return lowest < (-2.05 if attr.stored.qnt_type == QuantType.DFP else -1.05)
 
 
+def any_below_zero(attrs: Iterable[TensorAttr]) -> bool:
+    """Tell whether integer outputs of scores are logits: one of them holds negative numbers.
+
+    A scale without objects, or one of two factors, may hold no number that is clearly below 0.
+    """
+    return any(reaches_below_zero(attr) for attr in attrs)
+
+
 def fitting(form: T | str, outputs: Outputs) -> T:
     """Return a form that was read, or raise ValueError with the reason and the outputs."""
     if isinstance(form, str):

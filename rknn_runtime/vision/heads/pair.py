@@ -11,11 +11,11 @@ from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.outputs import (
     Outputs,
     Size,
+    any_below_zero,
     cells_of_one,
     channels_first,
     checked_size,
     fitting,
-    looks_like_logits,
     predictions_of,
 )
 from rknn_runtime.vision.heads.single import SingleForm, SingleOutputDecoder
@@ -87,7 +87,7 @@ class PairDecoder(Decoder):
         is_queries = form.n == _QUERIES
         if logits is None:
             is_float = form.scores.stored.dtype.numpy.kind == "f"
-            logits = is_queries if is_float else looks_like_logits(form.scores)
+            logits = is_queries if is_float else any_below_zero([form.scores])
         self.logits = bool(logits)
         self._options.suppress = not is_queries
         branches = ffi.new("rkr_yolo_branch[]", 1)

@@ -177,6 +177,19 @@ def test_scrfd_without_points():
         assert found.keypoints is None
 
 
+@pytest.mark.parametrize("narrow", [0, 1])
+def test_one_of_two_factors_may_have_logits_that_are_hardly_negative(narrow):
+    """YuNet's class scores reach from -1 to 2, its objectness down to -22: both are logits."""
+    scene = Scene(14, (256, 192), STRIDES, 1)
+    scales = planted.yunet(scene, True)
+    tensors = [np.clip(x, -1.1, 4) if i == narrow else x for s in scales for i, x in enumerate(s)]
+    attrs, raw, real = deliver_all(tensors, "int8", "c2=16")
+    decoder = find_head(attrs, scene.size).make()
+    assert decoder.logits
+    expected, _ = planted.reference_of("yunet", grouped(real, 4), scene, True)
+    assert_equal(decoder(raw), expected)
+
+
 def test_a_threshold_on_the_edge():
     """A softmax that is exactly the threshold counts, one step less does not."""
     tensors = [
