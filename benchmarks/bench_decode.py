@@ -2,9 +2,11 @@
 
 * numpy: what the model zoo's Python examples do (unpack, dequantize everything, softmax over
   all distributions, filter, suppress class by class), here without torch;
-* C: a straightforward scalar decoder (decode_baseline.c), which also unpacks first.
+* C: a straightforward scalar decoder (decode_baseline.c), which also unpacks first; for RetinaFace
+  what the model zoo's C++ example does.
 
-640x640, 80 classes, 30 objects that 6 cells each report, noise below the threshold.
+640x640, 80 classes, 30 objects that 6 cells each report, noise below the threshold; for RetinaFace
+3 or 30 faces with five points.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +29,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.vision.heads import (
     YOLOV5_ANCHORS,
     AnchorDecoder,
+    RetinaFaceDecoder,
     SingleOutputDecoder,
     SplitDecoder,
 )
@@ -131,6 +135,45 @@ def anchor_tensors(rng):
     return tensors
 
 
+#: Where points are in a face, as parts of its width and height.
+FACE = np.array([(0.3, 0.4), (0.7, 0.4), (0.5, 0.6), (0.35, 0.8), (0.65, 0.8)])
+PRIOR_SIDES = ((16, 32), (64, 128), (256, 512))
+
+
+def priors():
+    """Centre and size of RetinaFace's priors as parts of the input, ``(16800, 4)``."""
+    rows = []
+    for stride, sides in zip(STRIDES, PRIOR_SIDES):
+        y, x = np.divmod(np.arange((SIZE // stride) ** 2), SIZE // stride)
+        for_cell = [np.stack([x + 0.5, y + 0.5], 1) * stride, np.zeros((len(x), 2))]
+        each = np.repeat(np.concatenate(for_cell, 1), 2, axis=0)
+        each[:, 2:] = np.tile(np.array(sides)[:, None], (len(x), 2))
+        rows.append(each / SIZE)
+    return np.concatenate(rows).astype(np.float32)
+
+
+def face_tensors(rng, n_faces=OBJECTS):
+    """Boxes, scores after the softmax and points of all priors, each ``(columns, 16800, 1)``."""
+    anchors = priors()
+    n = len(anchors)
+    starts = 2 * np.cumsum([0] + [(SIZE // s) ** 2 for s in STRIDES])
+    box, points = rng.normal(0, 1, (4, n)), rng.normal(0, 3, (10, n))
+    face = noise(rng, n)
+    for k, (xyxy, _, cells) in enumerate(list(scene(rng))[:n_faces]):
+        centre, extent = (xyxy[:2] + xyxy[2:]) / 2 / SIZE, (xyxy[2:] - xyxy[:2]) / SIZE
+        for branch, row, column, value in cells:
+            p = starts[branch] + 2 * (row * (SIZE // STRIDES[branch]) + column) + k % 2
+            anchor = anchors[p]
+            jitter = rng.normal(0, 0.002, 2)
+            box[:2, p] = (centre + jitter - anchor[:2]) / anchor[2:] / 0.1
+            box[2:, p] = np.log(extent / anchor[2:]) / 0.2
+            at = (xyxy[:2] + FACE * (xyxy[2:] - xyxy[:2])) / SIZE
+            points[:, p] = ((at - anchor[:2]) / anchor[2:] / 0.1).ravel()
+            face[p] = value
+    scores = np.stack([1 - face, face])
+    return [x.astype(np.float32)[:, :, None] for x in (box, scores, points)]
+
+
 def in_npu_memory(raw):
     """Copy to the start of a page, where a runtime's own buffers begin."""
     page = 4096
@@ -228,6 +271,24 @@ def numpy_anchors(raw, attrs):
     return numpy_finish(*(np.concatenate(part) for part in (boxes, objectness, scores)))
 
 
+def numpy_faces(raw, attrs, anchors=priors()):  # noqa: B008
+    loc, conf, points = (
+        (x[0].astype(np.float32) - a.native.zero_point) * np.float32(a.native.scale)
+        for x, a in zip(raw, attrs)
+    )
+    centre = anchors[:, :2] + loc[:, :2] * 0.1 * anchors[:, 2:]
+    half = anchors[:, 2:] * np.exp(loc[:, 2:] * 0.2) / 2
+    boxes = np.concatenate([centre - half, centre + half], axis=1) * SIZE
+    columns = [
+        anchors[:, :2] + points[:, 2 * k : 2 * k + 2] * 0.1 * anchors[:, 2:] for k in range(5)
+    ]
+    points, scores = np.concatenate(columns, axis=1) * SIZE, conf[:, 1]
+    passed = np.where(scores >= CONF)[0]
+    boxes, scores, points = boxes[passed], scores[passed], points[passed]
+    keep = numpy_nms(boxes, scores)
+    return boxes[keep], scores[keep], np.zeros(len(keep), int), points[keep]
+
+
 # ---- baseline in C ----
 
 
@@ -241,8 +302,31 @@ def build_baseline(folder):
     return ctypes.CDLL(str(target))
 
 
+def c_faces(library, raw, attrs):
+    """Return a function that runs the C baseline of RetinaFace on these buffers."""
+    tensors = (Tensor * 3)()
+    for tensor, array, attr in zip(tensors, raw, attrs):
+        tensor.packed = array.ctypes.data
+        tensor.zero_point, tensor.scale = attr.native.zero_point, attr.native.scale
+    anchors, n = priors(), raw[0].shape[1]
+    floats, points = np.empty(16 * n, np.float32), np.empty((30000, 10), np.float32)
+    work, out = np.empty(30000, CANDIDATE), np.empty(30000, CANDIDATE)
+    pointers = [x.ctypes.data_as(ctypes.c_void_p) for x in (floats, points, work, out)]
+    numbers = [ctypes.c_float(x) for x in (SIZE, CONF, IOU)]
+
+    def run(_kept_alive=(raw, anchors, floats, work)):
+        pointer = anchors.ctypes.data_as(ctypes.c_void_p)
+        count = library.baseline_retinaface(tensors, pointer, n, *numbers, *pointers)
+        found = out[:count]
+        return found["box"], found["score"], found["class_id"], points[:count]
+
+    return run
+
+
 def c_baseline(library, kind, raw, attrs):
     """Return a function that runs the C baseline on these buffers."""
+    if kind == "faces":
+        return c_faces(library, raw, attrs)
     tensors = (Tensor * len(raw))()
     kept_alive = [raw]
     for tensor, array, attr in zip(tensors, raw, attrs):
@@ -278,8 +362,8 @@ def c_baseline(library, kind, raw, attrs):
 
 def check(found, other, name):
     """Refuse to time results that are not the same boxes."""
-    boxes, confidence, class_id = other
-    assert len(found) == len(boxes) >= OBJECTS // 2, (name, len(found), len(boxes))
+    boxes, confidence, class_id, *points = other
+    assert len(found) == len(boxes) >= min(3, OBJECTS // 2), (name, len(found), len(boxes))
     order = [
         np.lexsort((b[:, 0], s, c))
         for b, s, c in (
@@ -290,6 +374,9 @@ def check(found, other, name):
     assert np.array_equal(found.class_id[order[0]], class_id[order[1]]), name
     assert np.allclose(found.confidence[order[0]], confidence[order[1]], atol=1e-5), name
     assert np.allclose(found.xyxy[order[0]], boxes[order[1]], atol=0.02), name
+    for each in points:
+        mine = found.keypoints[order[0]][:, :, :2].reshape(-1, 10)
+        assert np.allclose(mine, each[order[1]], atol=0.02), name
 
 
 def megahertz():
@@ -312,6 +399,15 @@ HEADS = {
         8400,
     ),
     "v5, 3 outputs": ("anchors", "c2=16", anchor_tensors, numpy_anchors, AnchorDecoder, 25200),
+    "RetinaFace, 3 faces": (
+        "faces",
+        "transposed",
+        partial(face_tensors, n_faces=3),
+        numpy_faces,
+        RetinaFaceDecoder,
+        16800,
+    ),
+    "RetinaFace": ("faces", "transposed", face_tensors, numpy_faces, RetinaFaceDecoder, 16800),
 }
 
 

@@ -204,3 +204,45 @@ int baseline_anchors(const tensor *outputs, int scales, int anchors, const float
     }
     return suppress(work, n, classes, iou_threshold, out);
 }
+
+/* RetinaFace as the model zoo's C++ example decodes it, from the three outputs of rows: the runtime
+ * makes them floats (want_float), every score is compared, what passes is worked out with its
+ * points, sorted, and suppressed. `floats` has room for 16 numbers of each of the n priors; priors
+ * are centre and size in parts of the input; `points` gets ten numbers for each result. */
+int baseline_retinaface(const tensor *outputs, const float *priors, int n_priors, float size,
+                        float threshold, float iou_threshold, float *floats, float *points,
+                        candidate *work, candidate *out) {
+    float *values[3] = {floats, floats + 4 * n_priors, floats + 6 * n_priors};
+    const int columns[3] = {4, 2, 10};
+    int n = 0;
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < columns[k] * n_priors; i++) {
+            values[k][i] = dequantize(outputs[k].packed[i], &outputs[k]);
+        }
+    }
+    for (int i = 0; i < n_priors; i++) {
+        if (values[1][2 * i + 1] < threshold) {
+            continue;
+        }
+        const float *box = values[0] + 4 * i, *prior = priors + 4 * i;
+        float *point = values[2] + 10 * i;
+        float x = box[0] * 0.1f * prior[2] + prior[0], y = box[1] * 0.1f * prior[3] + prior[1];
+        float w = expf(box[2] * 0.2f) * prior[2], h = expf(box[3] * 0.2f) * prior[3];
+        for (int k = 0; k < 10; k++) {
+            point[k] = (point[k] * 0.1f * prior[2 + k % 2] + prior[k % 2]) * size;
+        }
+        work[n] = (candidate){
+            {(x - w / 2) * size, (y - h / 2) * size, (x + w / 2) * size, (y + h / 2) * size},
+            values[1][2 * i + 1],
+            0,
+            i};
+        n++;
+    }
+    int kept = suppress(work, n, 1, iou_threshold, out);
+    for (int i = 0; i < kept; i++) {
+        for (int k = 0; k < 10; k++) {
+            points[10 * i + k] = values[2][10 * out[i].index + k];
+        }
+    }
+    return kept;
+}
