@@ -29,6 +29,8 @@ _BEHIND = frozenset(
 )  # fmt: skip
 #: Anchors of a cell of YOLOv5.
 _ANCHORS = 3
+#: Channels of an anchor of YOLOv5-face.
+_FACE, _POINTS = 16, 5
 #: Bins of a distance of PicoDet and NanoDet.
 _GFL_BINS = 8
 #: Operators of an activation, which may produce the prototypes of masks.
@@ -118,6 +120,37 @@ def coefficients_apart(graph: OnnxGraph, tail: Tail) -> Tail:
         numbers = np.arange(channels).reshape(_ANCHORS, each)
         parts = [numbers[:, :-masks].ravel().tolist(), numbers[:, -masks:].ravel().tolist()]
         names = graph.split_convolution(name, parts)
+        scales.append(scale._replace(tensors=tuple(zip(names, map(len, parts)))))
+    return tail._replace(scales=tuple(scales))
+
+
+def points_apart(graph: OnnxGraph, tail: Tail) -> Tail:
+    """Split the points of YOLOv5-face off the convolutions, for a scale of their own.
+
+    In this head, one convolution per scale gives box, objectness, ten numbers of points and the
+    score of each anchor. All but the points go through the sigmoid, which tells it from YOLOv5 with
+    eleven classes.
+
+    Args:
+        graph: The graph, which gets new convolutions if the tail has this form.
+        tail: The place where the head begins.
+    """
+    ends = {scale.tensors[0] for scale in tail.scales if len(scale.tensors) == 1}
+    if len(ends) != len(tail.scales) or tail.kept or {n for _, n in ends} != {_ANCHORS * _FACE}:
+        return tail
+    whole = {name for name, _ in ends}
+    scored = set()
+    for node in graph.nodes:
+        shape = graph.shape(node.input[0]) if node.op_type == "Sigmoid" else None
+        if shape is not None and shape[-1] == _FACE - 2 * _POINTS:
+            scored |= _reached(graph, node.input[0], whole)
+    if scored != whole:
+        return tail
+    scales = []
+    numbers = np.arange(_ANCHORS * _FACE).reshape(_ANCHORS, _FACE)
+    parts = [numbers[:, [0, 1, 2, 3, 4, 15]].ravel().tolist(), numbers[:, 5:15].ravel().tolist()]
+    for scale in tail.scales:
+        names = graph.split_convolution(scale.tensors[0][0], parts)
         scales.append(scale._replace(tensors=tuple(zip(names, map(len, parts)))))
     return tail._replace(scales=tuple(scales))
 

@@ -46,8 +46,8 @@ def head_of(
     attrs = [_attr(graph, name, index) for index, name in enumerate(tail.outputs)]
     reading = _reading(attrs, size, head, num_classes, _ENDINGS.get(task or "", ""))
     name, options = reading.head, {}
-    if name in ("yolov5", "yolov7", "yolov5-seg"):
-        anchors = anchors_in(graph, whole or tail)
+    if name in ("yolov5", "yolov7", "yolov5-seg", "yolov5-face"):
+        anchors = anchors_in(graph, whole or tail, with_points=name == "yolov5-face")
         if anchors is not None:
             options["anchors"] = anchors
             is_v7 = head == "auto" and name == "yolov5" and _are(anchors, YOLOV7_ANCHORS)
@@ -146,8 +146,12 @@ def _reading(
     return find_head(attrs, size, f"yolov8{ending}", num_classes)
 
 
-def anchors_in(graph: OnnxGraph, tail: Tail) -> list[list[list[float]]] | None:
+def anchors_in(
+    graph: OnnxGraph, tail: Tail, *, with_points: bool = False
+) -> list[list[list[float]]] | None:
     """Read the anchors, in pixels, from the multiplications of widths and heights.
+
+    `with_points`: points are multiplied by anchors, too; sizes are those that were doubled before.
 
     Returns:
         ``[scale][anchor][width, height]``, finest first; None if they are not constants.
@@ -164,6 +168,8 @@ def anchors_in(graph: OnnxGraph, tail: Tail) -> list[list[list[float]]] | None:
             if sizes is not None and scale is not None:
                 # (2 wh)^2 * anchor in YOLOv5's graphs, wh^2 * (4 anchor) in YOLOv7's.
                 factor = 1.0 if _is_doubled(graph, given) else 4.0
+                if with_points and factor != 1:
+                    continue
                 found[scale] = [[side / factor for side in pair] for pair in sizes]
     if not found or set(found) != set(range(len(tail.scales))):
         return None

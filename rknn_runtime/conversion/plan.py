@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from rknn_runtime.conversion.conventions import Convention, convention_of, text_facts
-from rknn_runtime.conversion.cut import coefficients_apart, distributions_apart, find_tail
+from rknn_runtime.conversion.cut import (
+    coefficients_apart,
+    distributions_apart,
+    find_tail,
+    points_apart,
+)
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import CutHead, head_at_end, head_of, queries_at_end
 from rknn_runtime.vision.heads.faces import FACES
@@ -130,13 +135,16 @@ def _cut(
     parted = coefficients_apart(graph, tail)
     if parted != tail and head == "auto":
         kind["head"] = "yolov5-seg"
+    elif head in ("auto", "yolov5-face") and (faces := points_apart(graph, tail)) != tail:
+        parted, kind["head"] = faces, "yolov5-face"
     elif head in ("auto", "picodet", "nanodet", "nanodet-plus"):
         parted, name = distributions_apart(graph, tail)
         kind["head"] = name if head == "auto" else head
     found = head_of(graph, parted, size, **kind, whole=tail)
     notes = []
     if found.name.startswith(("yolov5", "yolov7")) and "anchors" not in found.options:
-        notes.append("the anchors are not in the graph: those of YOLOv5 are assumed")
+        family = "YOLOv5-face" if found.name == "yolov5-face" else "YOLOv5"
+        notes.append(f"the anchors are not in the graph: those of {family} are assumed")
     return parted.outputs, found, notes
 
 

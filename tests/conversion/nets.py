@@ -381,3 +381,30 @@ def queries(joined, with_sigmoid=True):
         net.output("logits", scores)
         net.output("pred_boxes", boxes)
     return net
+
+
+def anchored_faces():
+    """YOLOv5-face: points between objectness and class, relative to anchors, without sigmoid."""
+    net = Net()
+    rows = []
+    for i, (x, grid) in enumerate(zip(net.features(), GRIDS)):
+        y = net.reshape(net.conv(x, 16, 48), 1, 3, 16, grid, grid)
+        y = net.op("Transpose", y, perm=[0, 1, 3, 4, 2])
+        scored = net.op("Gather", y, net.const([0, 1, 2, 3, 4, 15], np.int64), axis=4)
+        sizes = net.const([2, 2, 1, 1], np.int64)
+        xy, wh, objectness, score = net.op(
+            "Split", net.op("Sigmoid", scored), sizes, outputs=4, axis=4
+        )
+        cells = np.stack(np.mgrid[:grid, :grid][::-1], -1)[None, None]
+        stride, two = net.const(SIZE / grid), net.const(2)
+        xy = net.op("Add", net.op("Mul", xy, two), net.const(cells - 0.5))
+        anchors = np.array(ANCHORS[i]).reshape(1, 3, 1, 1, 2) * np.ones((1, 1, grid, grid, 1))
+        wh = net.op("Mul", net.op("Pow", net.op("Mul", wh, two), two), net.const(anchors))
+        parts = [net.op("Mul", xy, stride), wh, objectness]
+        corners = net.const(cells * SIZE / grid)
+        for k in range(5, 15, 2):
+            pair = net.op("Gather", y, net.const([k, k + 1], np.int64), axis=4)
+            parts.append(net.op("Add", net.op("Mul", pair, net.const(anchors)), corners))
+        rows.append(net.reshape(net.cat(*parts, score, axis=4), 1, -1, 16))
+    net.output("output", net.cat(*rows))
+    return net

@@ -12,6 +12,7 @@ from nets import (
     SIZE,
     anchor_free,
     anchored,
+    anchored_faces,
     apart,
     classifier,
     distributions,
@@ -181,6 +182,41 @@ def test_faces_of_a_cut_graph_are_those_of_the_whole(head, pixels, tmp_path):
     np.testing.assert_allclose(points, known[same], rtol=2e-3, atol=0.3)
     np.testing.assert_allclose(ours.xyxy, theirs.xyxy[same], rtol=2e-3, atol=0.3)
     np.testing.assert_allclose(ours.confidence, theirs.confidence[same], atol=2e-3)
+
+
+def test_points_of_yolov5_face_are_split_off(tmp_path):
+    """They are told by what the sigmoid leaves out; the anchors are those of the graph."""
+    runtime = pytest.importorskip("onnxruntime")
+    path = tmp_path / "x.onnx"
+    path.write_bytes(anchored_faces().model())
+    plan = plan_of(path, {}, False, "auto", None, None)
+    assert (plan.head.name, plan.labels) == ("yolov5-face", ["face"])
+    assert plan.head.options == {"anchors": ANCHORS}
+    cut = OnnxGraph(plan.onnx, "x")
+    assert [cut.shape(name)[1] for name in plan.cut] == [18, 30] * 2
+    said, _ = custom_string(plan.head, plan.labels, None, None, "RGB")
+    taken, ours = found_in(plan.onnx, "auto", 0.2, **json.loads(said))
+    image = np.float32(PIXELS.transpose(2, 0, 1)[None]) / 255
+    (rows,) = runtime.InferenceSession(path.read_bytes()).run(None, {"images": image})[0]
+    confidence = rows[:, 4] * rows[:, 15]
+    assert taken == "yolov5-face"
+    assert abs(len(ours) - (confidence >= 0.2).sum()) <= 2 and len(ours) > 10
+    points = ours.keypoints[:, :, :2].reshape(-1, 10)
+    same = np.abs(points[:, None] - rows[:, 5:15]).max(axis=2).argmin(axis=1)
+    np.testing.assert_allclose(points, rows[same, 5:15], rtol=2e-3, atol=0.3)
+    np.testing.assert_allclose(ours.confidence, confidence[same], atol=2e-3)
+    half = rows[same, 2:4] / 2
+    boxes = np.concatenate([rows[same, :2] - half, rows[same, :2] + half], axis=1)
+    np.testing.assert_allclose(ours.xyxy, boxes.clip(0, SIZE), atol=0.3)
+
+
+def test_yolov5_of_eleven_classes_has_no_points(tmp_path, monkeypatch):
+    """Its convolutions have as many channels, all of which go through the sigmoid."""
+    monkeypatch.setattr("nets.CLASSES", 11)
+    path = tmp_path / "x.onnx"
+    path.write_bytes(anchored().model())
+    plan = plan_of(path, {}, False, "auto", None, None)
+    assert (plan.head.name, plan.head.num_classes) == ("yolov5", 11)
 
 
 @pytest.mark.parametrize(

@@ -107,3 +107,29 @@ def reference_of(head, scales, scene, logits, **kind):
     if head == "yunet":
         return reference.yunet(scales, scene.strides, logits, 0.25, 0.45)
     return reference.scrfd(scales, scene.strides, kind["per_cell"], logits, 0.25, 0.45)
+
+
+def yolov5_face(scene, logits, sizes):
+    """``[(boxes, objectness and class scores, points)]`` per scale; sizes of the anchors."""
+    scales = []
+    for grid, each in zip(scene.grids(), sizes):
+        n = len(each)
+        values = scene.rng.uniform(0.2, 0.8, (n, 6, *grid))
+        values[:, 4:] = scene.noise(2 * n, grid).reshape(n, 2, *grid)
+        scales.append([values, scene.rng.normal(0, 1, (10 * n, *grid)).astype(np.float32)])
+    for k, branch, y, x, score in scene.cells:
+        stride, xyxy = scene.strides[branch], scene.xyxy[k]
+        values, points = scales[branch]
+        size = xyxy[2:] - xyxy[:2]
+        a = np.abs(np.log(np.array(sizes[branch]) / size)).max(axis=1).argmin()
+        anchor = np.array(sizes[branch][a], float)
+        values[a, :2, y, x] = ((xyxy[:2] + xyxy[2:]) / 2 / stride - [x, y] + 0.5) / 2
+        values[a, 2:4, y, x] = np.sqrt(size / anchor) / 2
+        values[a, 4:, y, x] = score / 0.98, 0.98
+        corner = np.array([x, y]) * stride
+        points[10 * a : 10 * a + 10, y, x] = ((points_of(xyxy) - corner) / anchor).ravel()
+    for each in scales:
+        values = np.clip(each[0], 0.002, 0.998)
+        values = np.log(values / (1 - values)) if logits else values
+        each[0] = values.reshape(-1, *values.shape[2:]).astype(np.float32)
+    return scales

@@ -11,7 +11,12 @@ if TYPE_CHECKING:
         AnchorDecoder,
     )
     from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
-    from rknn_runtime.vision.heads.faces import RetinaFaceDecoder, ScrfdDecoder, YunetDecoder
+    from rknn_runtime.vision.heads.faces import (
+        AnchorFaceDecoder,
+        RetinaFaceDecoder,
+        ScrfdDecoder,
+        YunetDecoder,
+    )
     from rknn_runtime.vision.heads.find import HEADS, find_head
     from rknn_runtime.vision.heads.gfl import GflDecoder
     from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
@@ -34,6 +39,7 @@ __all__ = [
     "YOLOV5_P6_ANCHORS",
     "YOLOV7_ANCHORS",
     "AnchorDecoder",
+    "AnchorFaceDecoder",
     "AnchorSegmentationDecoder",
     "ClassificationDecoder",
     "Classifications",
@@ -64,7 +70,7 @@ __all__ = [
 _HOMES = {
     "anchors": ("YOLOV5_ANCHORS", "YOLOV5_P6_ANCHORS", "YOLOV7_ANCHORS", "AnchorDecoder"),
     "classification": ("ClassificationDecoder", "Classifications"),
-    "faces": ("RetinaFaceDecoder", "ScrfdDecoder", "YunetDecoder"),
+    "faces": ("AnchorFaceDecoder", "RetinaFaceDecoder", "ScrfdDecoder", "YunetDecoder"),
     "find": ("HEADS", "find_head"),
     "gfl": ("GflDecoder",),
     "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),

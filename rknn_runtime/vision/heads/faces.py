@@ -1,4 +1,4 @@
-"""Faces with five points: RetinaFace, SCRFD, YuNet."""
+"""Faces with five points: RetinaFace, SCRFD, YuNet, YOLOv5-face."""
 
 from __future__ import annotations
 
@@ -12,15 +12,21 @@ import numpy as np
 
 from rknn_runtime._arrays import check_status, pointer
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.heads.anchors import AnchorDecoder, AnchorForm, Anchors, read_anchors
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.outputs import (
     Outputs,
     Size,
     any_below_zero,
+    beside_boxes,
+    by_scale,
     channels_first,
     checked_size,
     fitting,
+    grid_of,
+    strides_of,
 )
 from rknn_runtime.vision.heads.parts import Part, parts_by_scale, parts_of_all
 
@@ -28,12 +34,18 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.letterbox import LetterboxTransform
 
 #: Names of the heads here.
-FACES = ("retinaface", "scrfd", "yunet")
+FACES = ("retinaface", "scrfd", "yunet", "yolov5-face")
 #: Eyes, nose, corners of the mouth; the person's right ones, which are on the left, first.
 POINTS = 5
 #: Sides of the square prior boxes in pixels, finest scale first: RetinaFace's, and those of RFB and
 #: slim of Face-Detector-1MB-with-landmark.
 RETINAFACE_PRIORS = ((16, 32), (64, 128), (256, 512))
+#: Width and height in pixels, finest scale first, of deepcam-cn/yolov5-face.
+YOLOV5_FACE_ANCHORS: Anchors = (
+    ((4, 5), (8, 10), (13, 16)),
+    ((23, 29), (43, 55), (73, 105)),
+    ((146, 217), (231, 300), (335, 433)),
+)
 FACE_1MB_PRIORS = ((10, 16, 24), (32, 48), (64, 96), (128, 192, 256))
 
 
@@ -110,6 +122,35 @@ def read_yunet(outputs: Outputs, input_size: Size) -> FaceForm | str:
     if scales[0][0].per_cell != 1:
         return "expected one prediction of each cell"
     return FaceForm(scales)
+
+
+@dataclass(frozen=True)
+class AnchorFaceForm:
+    """The outputs of YOLOv5-face."""
+
+    boxes: AnchorForm
+    #: Per scale, finest first.
+    points: list[TensorAttr]
+    num_classes: int
+    doubts: int
+
+
+def read_anchor_faces(
+    outputs: Outputs, input_size: Size, *, per_cell: int = 3
+) -> AnchorFaceForm | str:
+    """Read the form of `AnchorFaceDecoder`, of `per_cell` anchors."""
+    scales = by_scale(outputs, input_size, (2,))
+    if isinstance(scales, str):
+        return scales
+    found = beside_boxes(
+        outputs,
+        scales,
+        lambda attr: attr.shape[1] == per_cell * 2 * POINTS,
+        lambda left: read_anchors(left, input_size, per_cell=per_cell),
+    )
+    if found is None or found.boxes.num_classes != 1:
+        return f"expected boxes [1, {6 * per_cell}, h, w] and points [1, {10 * per_cell}, h, w]"
+    return AnchorFaceForm(found.boxes, found.others, 1, found.doubts)
 
 
 class _FaceDecoder(Decoder):
@@ -364,3 +405,39 @@ class ScrfdDecoder(_FaceDecoder):
         if len(form.scales[0]) == 3:
             strides = [part.stride for part, *_ in form.scales]
             self._add_points([scale[2] for scale in form.scales], partial(_on_corner, strides))
+
+
+class AnchorFaceDecoder(_FaceDecoder, AnchorDecoder):
+    """Decode YOLOv5-face as a cut leaves it: per scale boxes as of YOLOv5, and points.
+
+    ``[1, anchors * 6, h, w]`` (see `AnchorDecoder`, of one class) and ``[1, anchors * 10, h, w]``,
+    in sizes of the anchor from the upper left corner of the cell. For ``keypoints`` see
+    `RetinaFaceDecoder`. (Formulas and anchors: deepcam-cn/yolov5-face.)
+
+    Arguments and exceptions are as for `AnchorDecoder`; without `anchors` those of YOLOv5-face are
+    taken.
+    """
+
+    _read = staticmethod(read_anchor_faces)
+
+    def __init__(
+        self,
+        outputs: Outputs,
+        input_size: Size,
+        *,
+        anchors: Anchors | None = None,
+        **options: Any,
+    ) -> None:
+        anchors = YOLOV5_FACE_ANCHORS if anchors is None else anchors
+        super().__init__(outputs, input_size, anchors=anchors, **options)
+
+    def _add_task(self, form: AnchorFaceForm) -> None:
+        per_cell = self.anchors.shape[1]
+        grids = ffi.new("rkr_yolo_grid[]", per_cell * len(form.points))
+        for i, grid in enumerate(grids):
+            attr, k = form.points[i // per_cell], i % per_cell
+            self._binding(attr).add_grid(grid.view, *grid_of(attr))
+            grid.first = 2 * POINTS * k
+            grid.stride_y, grid.stride_x = strides_of(attr, self.input_size)
+            grid.anchor_width, grid.anchor_height = self.anchors[i // per_cell, k]
+        self._points = grids

@@ -10,9 +10,11 @@ from typing import Any, Protocol, Union
 from rknn_runtime.vision.heads.anchors import AnchorDecoder, read_anchors, yolov7_decoder
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.faces import (
+    AnchorFaceDecoder,
     RetinaFaceDecoder,
     ScrfdDecoder,
     YunetDecoder,
+    read_anchor_faces,
     read_retinaface,
     read_scrfd,
     read_yunet,
@@ -247,6 +249,7 @@ FORMS: tuple[_Form, ...] = (
     _Form("retinaface", RetinaFaceDecoder, read_retinaface, ("retinaface",)),
     _Form("scrfd", ScrfdDecoder, read_scrfd, ("scrfd",)),
     _Form("yunet", YunetDecoder, read_yunet, ("yunet",)),
+    _Form("yolov5-face", AnchorFaceDecoder, read_anchor_faces, ("yolov5-face",)),
     _Form("picodet", GflDecoder, partial(read_picodet, rows=True), _GFL),
     _Form("nanodet-plus", GflDecoder, read_nanodet_plus, ("nanodet-plus",), {"plus": True}),
     # As grids, nothing but the name tells the two: half a cell lies between their boxes.

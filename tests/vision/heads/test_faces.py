@@ -1,4 +1,4 @@
-"""Heads for faces: RetinaFace, SCRFD, YuNet."""
+"""Heads for faces: RetinaFace, SCRFD, YuNet, YOLOv5-face."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from planting import DELIVERIES, Scene, deliver_all
 from planting import faces as planted
 from planting.compare import assert_equal, assert_finds
 from planting.rows import as_rows, from_rows
+from reference.faces import anchors_of, columns_of, points
+from reference.yolo import anchors
 
 from rknn_runtime.vision.heads import find_head
-from rknn_runtime.vision.heads.faces import FACE_1MB_PRIORS, RETINAFACE_PRIORS, RetinaFaceDecoder
+from rknn_runtime.vision.heads.faces import (
+    FACE_1MB_PRIORS,
+    RETINAFACE_PRIORS,
+    YOLOV5_FACE_ANCHORS,
+    RetinaFaceDecoder,
+)
 from rknn_runtime.vision.letterbox import LetterboxTransform
 
 STRIDES = (8, 16, 32)
@@ -34,12 +41,12 @@ def grouped(parts, n):
     return [tuple(parts[i : i + n]) for i in range(0, len(parts), n)]
 
 
-def assert_decodes(decoder, raw, expected, points, scene):
+def assert_decodes(decoder, raw, expected, truth, scene):
     found = decoder(raw)
     assert_equal(found, expected)
     assert_finds(found, scene)
     assert np.array_equal(found.keypoints[:, :, 2], np.ones((len(found), 5)))
-    np.testing.assert_allclose(found.keypoints[:, :, :2], points[expected[3]], atol=0.02)
+    np.testing.assert_allclose(found.keypoints[:, :, :2], truth[expected[3]], atol=0.02)
     return found
 
 
@@ -53,10 +60,8 @@ def test_grids_of_each_scale(head, kind, dtype, form):
     reading = find_head(attrs, scene.size)
     assert (reading.head, reading.num_classes) == (head, 1)
     decoder = reading.make(logits=True)
-    expected, points = planted.reference_of(
-        head, grouped(real, len(scales[0])), scene, True, **kind
-    )
-    assert_decodes(decoder, raw, expected, points, scene)
+    expected, truth = planted.reference_of(head, grouped(real, len(scales[0])), scene, True, **kind)
+    assert_decodes(decoder, raw, expected, truth, scene)
     if dtype == "int8":
         assert reading.make().logits
 
@@ -79,8 +84,8 @@ def test_rows_of_each_scale(head, kind, dtype):
         tuple(from_rows(real[i * 3 + s], per_cell, grid) for i in range(n))
         for s, grid in enumerate(scene.grids())
     ]
-    expected, points = planted.reference_of(head, back, scene, False, **kind)
-    found = assert_decodes(decoder, raw, expected, points, scene)
+    expected, truth = planted.reference_of(head, back, scene, False, **kind)
+    found = assert_decodes(decoder, raw, expected, truth, scene)
     # insightface's own exports have no batch.
     flat = [
         attribute(a.shape[1:], dtype, a.zero_point, a.scale, index=i) for i, a in enumerate(attrs)
@@ -112,8 +117,8 @@ def test_rows_of_all_scales(sides, strides, logits, dtype):
         tuple(from_rows(part[s], len(sides[s]), grid) for part in parts)
         for s, grid in enumerate(scene.grids())
     ]
-    expected, points = planted.reference_of("retinaface", back, scene, logits, sides=sides)
-    assert_decodes(decoder, raw, expected, points, scene)
+    expected, truth = planted.reference_of("retinaface", back, scene, logits, sides=sides)
+    assert_decodes(decoder, raw, expected, truth, scene)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
@@ -123,11 +128,11 @@ def test_uneven_grids(dtype):
     scales = planted.retinaface(scene, True, FACE_1MB_PRIORS)
     attrs, raw, real = deliver_all([x for scale in scales for x in scale], dtype, "c2=16")
     reading = find_head(attrs, scene.size)
-    expected, points = planted.reference_of(
+    expected, truth = planted.reference_of(
         "retinaface", grouped(real, 3), scene, True, sides=FACE_1MB_PRIORS
     )
     assert reading.head == "retinaface"
-    assert_decodes(reading.make(), raw, expected, points, scene)
+    assert_decodes(reading.make(), raw, expected, truth, scene)
 
 
 @pytest.mark.parametrize("size", [(250, 190), (100, 360)])
@@ -141,10 +146,10 @@ def test_cells_reach_beyond_an_input_that_strides_do_not_divide(size):
     attrs, raw, real = deliver_all([x for scale in scales for x in scale], "float32", "nchw")
     reading = find_head(attrs, size)
     assert reading.head == "scrfd"
-    expected, points = planted.reference_of("scrfd", grouped(real, 3), scene, True, per_cell=2)
+    expected, truth = planted.reference_of("scrfd", grouped(real, 3), scene, True, per_cell=2)
     found = reading.make(logits=True)(raw)
     assert_equal(found, expected)
-    np.testing.assert_allclose(found.keypoints[:, :, :2], points[expected[3]], atol=0.02)
+    np.testing.assert_allclose(found.keypoints[:, :, :2], truth[expected[3]], atol=0.02)
     assert len(found) > 3
 
 
@@ -162,6 +167,31 @@ def test_points_are_mapped_to_the_image(head, kind):
     )
     assert mapped.keypoints[:, :, 1].min() < 0  # in the border above the image
     assert mapped.xyxy.min() >= 0
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float16", "float32"])
+@pytest.mark.parametrize("logits", [True, False])
+def test_yolov5_face(logits, dtype):
+    """Boxes of YOLOv5 with other anchors, and points from the cell's corner in sizes of anchors."""
+    scene = Scene(15, (256, 192), STRIDES, 1)
+    scales = planted.yolov5_face(scene, logits, YOLOV5_FACE_ANCHORS)
+    attrs, raw, real = deliver_all([x for scale in scales for x in scale], dtype, "c2=16")
+    reading = find_head(attrs, scene.size)
+    assert (reading.head, reading.num_classes) == ("yolov5-face", 1)
+    found = reading.make(logits=logits)(raw)
+    strides = [(s, s) for s in STRIDES]
+    expected = anchors(real[::2], YOLOV5_FACE_ANCHORS, strides, 0.25, 0.45, logits)
+    assert_equal(found, expected)
+    assert_finds(found, scene, 0.8)
+    centres = anchors_of(real[::2], STRIDES, [(1, 1, 1)] * 3, 0.0)
+    sizes = np.concatenate(
+        [np.repeat(each, h * w, 0) for each, (h, w) in zip(YOLOV5_FACE_ANCHORS, scene.grids())]
+    )
+    centres[:, 2:] = sizes
+    values = columns_of(real[1::2], YOLOV5_FACE_ANCHORS)
+    np.testing.assert_allclose(
+        found.keypoints[:, :, :2], points(values, centres)[expected[3]], atol=0.02
+    )
 
 
 def test_scrfd_without_points():

@@ -14,6 +14,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout
 from rknn_runtime.vision.heads import (
     AnchorDecoder,
+    AnchorFaceDecoder,
     AnchorSegmentationDecoder,
     ClassificationDecoder,
     EndToEndDecoder,
@@ -88,6 +89,7 @@ HEADS = {
         lambda a: RetinaFaceDecoder(a, SIZE),
         [(1, 2 * N, n) for n in (4, 2, 10)],
     ),
+    "yolov5-face": (lambda a: AnchorFaceDecoder(a, SIZE), per_scale(18, 30)),
     "scrfd": (lambda a: ScrfdDecoder(a, SIZE), per_scale(2, 8, 20)),
     "yunet": (lambda a: YunetDecoder(a, SIZE), per_scale(1, 1, 4, 10)),
     "yunet logits": (lambda a: YunetDecoder(a, SIZE, logits=True), per_scale(1, 1, 4, 10)),
