@@ -26,9 +26,10 @@ _TRIALS = 10
 #: A value beside a whole number may fall to either side: these are moved further, and more often.
 _JUMPS = ("Floor", "Ceil", "Round", "Sign", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
           "Equal", "ArgMax", "ArgMin", "TopK")  # fmt: skip
+_NORMS = ("LayerNormalization", "GroupNormalization", "InstanceNormalization", "RMSNormalization")
 #: Operators whose constants the toolkit quantizes.
 _QUANTIZED = ("Conv", "ConvTranspose", "MatMul", "Gemm", "Add", "Sub", "Mul", "Div", "Max", "Min",
-              "PRelu", "GRU", "LSTM")  # fmt: skip
+              "PRelu", "GRU", "LSTM", *_NORMS)  # fmt: skip
 #: An output that is 1 off in its own steps is rounding, 2 are that and a table's interpolation.
 _STEPS = 2.0
 
@@ -171,7 +172,8 @@ class Reference:
         for node in graph.node:
             for i, name in enumerate(node.input):
                 if self._is_moved(node.op_type, i, constants.get(name)):
-                    node.input[i] = self._add(nodes, name, self._step(constants[name]), None)
+                    step = self._step(node.op_type, constants[name])
+                    node.input[i] = self._add(nodes, name, step, None)
             nodes.append(node)
             for i, name in enumerate(node.output):
                 tensor = stored.get(name)
@@ -200,16 +202,19 @@ class Reference:
             return False
         if kind in ("Conv", "ConvTranspose", "Gemm"):
             return index == 1
-        if kind in ("GRU", "LSTM"):
+        if kind in ("GRU", "LSTM", *_NORMS):
             return index in (1, 2)
         return True
 
-    def _step(self, constant: Array) -> float:
-        """A whole step of a constant: of int8 per tensor, which is coarser than per channel."""
+    def _step(self, kind: str, constant: Array) -> float:
+        """A whole step of a constant: of int8 per tensor, which is coarser than per channel.
+
+        Norms have theirs in float16; in int16 the toolkit makes norms of other layers, too.
+        """
         low, high = min(float(constant.min()), 0.0), max(float(constant.max()), 0.0)
-        if self._dtype == "float16":
-            return max(-low, high) * 2.0**-10
-        return (high - low) / (255 if self._dtype == "int8" else 65535)
+        if self._dtype == "int8" and kind not in _NORMS:
+            return (high - low) / 255
+        return max(-low, high) * 2.0**-10
 
     def _add(self, nodes: list[Any], of: str, tensor: Any, name: str | None) -> str:
         move, moved = f"{of}/move{len(self._moves)}", name or f"{of}/moved{len(self._moves)}"
