@@ -32,14 +32,14 @@ static uint32_t groups_of(uint32_t c, uint32_t group) {
 }
 
 static bool check_input(rkr_emu *emu, const emu_convolution *conv) {
-    const uint64_t bytes = conv->fp16 ? 2 : 1;
+    const uint64_t bytes = conv->wide ? 2 : 1;
     uint64_t last;
     if (conv->pixels) {
         last = extent(1, 0, conv->in_h, conv->in_line, conv->in_w, conv->in_c * bytes,
                       conv->in_c * bytes);
     } else {
         const uint32_t atom = emu->chip->c2_bytes;
-        const uint32_t group = conv->fp16 ? atom / 2 : atom;
+        const uint32_t group = conv->wide ? atom / 2 : atom;
         last = extent(groups_of(conv->in_c, group), conv->in_plane, conv->in_h, conv->in_line,
                       conv->in_w, atom, atom);
     }

@@ -238,7 +238,7 @@ bool emu_decompress_weights(rkr_emu *emu, const emu_registers *r, uint32_t bytes
         conv->unpacked = find(emu, bytes, starts, 1);
         return true;
     }
-    if (conv->fp16 || mode != (count == 2 ? 5 : 1)) {
+    if (conv->wide || mode != (count == 2 ? 5 : 1)) {
         return emu_refuse_register(emu, r, 0x1100, "compressed weights");
     }
     if (count != 2 && bytes % 4 != 0) {

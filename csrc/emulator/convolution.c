@@ -63,7 +63,7 @@ bool emu_prepare_convolution(rkr_emu *emu, emu_task *task) {
     if (!emu_check_weight_offsets(emu, &task->dpu) || !emu_check_weights(emu, task, &largest)) {
         return false;
     }
-    task->is_fast = !conv->fp16 && emu_can_be_fast(emu, task, (double)largest);
+    task->is_fast = !conv->wide && emu_can_be_fast(emu, task, (double)largest);
     const emu_window window = window_of(conv);
     task->is_winograd = emu_suits_winograd(conv) && emu_fits_winograd(emu, task, &window);
     return true;
@@ -372,8 +372,8 @@ static bool run_part(const void *planned, uint32_t part, uint32_t parts) {
 
 bool emu_run_convolution(rkr_emu *emu, const emu_task *task) {
     const emu_convolution *conv = &task->conv;
-    if (conv->fp16) {
-        return emu_run_convolution_float(emu, task);
+    if (conv->wide) {
+        return emu_run_convolution_wide(emu, task);
     }
     runner r = {.emu = emu, .task = task, .window = window_of(conv)};
     if (!plan(&r)) {

@@ -58,7 +58,7 @@ bool emu_fits_winograd(const rkr_emu *emu, const emu_task *task, const emu_windo
  * contain them. Depthwise, 16 channels: [tap][16], in pairs for AVX2. */
 void emu_unpack_weights(const rkr_emu *emu, const emu_task *task, const emu_window *window,
                         uint32_t kernel, void *out, int32_t offsets[16]);
-/* float16: the weights of 16 kernels, [tap][channel][16], depthwise [tap][16]. */
+/* Of two bytes: the weights of 16 kernels, [tap][channel][16], depthwise [tap][16]. */
 void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel, float *out);
 
 static inline uint64_t emu_count_multiplications(const emu_convolution *conv) {
@@ -121,4 +121,4 @@ void emu_turn_results(const int32_t *products, uint32_t tiles, size_t pitch, int
 /* Whether its weights are constants and its sums fit; decides how it is computed. */
 bool emu_prepare_convolution(rkr_emu *emu, emu_task *task);
 bool emu_run_convolution(rkr_emu *emu, const emu_task *task);
-bool emu_run_convolution_float(rkr_emu *emu, const emu_task *task);
+bool emu_run_convolution_wide(rkr_emu *emu, const emu_task *task);

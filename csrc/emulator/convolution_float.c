@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Convolutions of float16. In which order the NPU adds its products in float32 is not known:
- * here they are summed in double and rounded once, which no order is far from. */
+ * Convolutions of values of two bytes, summed in double. In float16, the order in which the NPU
+ * adds its products in float32 is not known: one rounding at the end is far from no order. In
+ * int16 every sum is exact: values and weights have 16 and 17 bits. */
 #include "emulator/convolution.h"
 #include "emulator/crew.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define CHUNK 64
 #define STEPS 8 /* of a multiplication, beside one of integers */
@@ -26,7 +28,8 @@ typedef struct {
 static void stage_row(const band *b, int64_t row, uint32_t at) {
     const emu_convolution *conv = &b->task->conv;
     float *out = b->values + (size_t)at * b->columns * b->channels;
-    const float pad = emu_half_to_float((uint16_t)conv->pad_value);
+    const float pad =
+        conv->fp16 ? emu_half_to_float((uint16_t)conv->pad_value) : (float)conv->pad_value;
     for (size_t i = 0; i < (size_t)b->columns * b->channels; i++) {
         out[i] = pad;
     }
@@ -42,18 +45,19 @@ static void stage_row(const band *b, int64_t row, uint32_t at) {
             const uint8_t *value = conv->pixels ? line + ((uint64_t)x * conv->in_c + c) * 2
                                                 : line + (uint64_t)(c / group) * conv->in_plane +
                                                       (uint64_t)x * atom + c % group * 2;
-            out[column * b->channels + c] = emu_half_at(value);
+            out[column * b->channels + c] =
+                conv->fp16 ? emu_half_at(value) : (float)(int16_t)emu_number(value, 2);
         }
     }
 }
 
 /* One window and 16 kernels or channels. */
-static void accumulate(const band *b, uint32_t block, uint32_t y, uint32_t x, float *out) {
+static void accumulate(const band *b, uint32_t block, uint32_t y, uint32_t x, double sums[16]) {
     const emu_convolution *conv = &b->task->conv;
     const uint32_t taps = conv->kernel_w * conv->kernel_h;
     const uint32_t depth = conv->depthwise ? 1 : conv->in_c;
     const float *w = b->weights;
-    double sums[16] = {0.0};
+    memset(sums, 0, 16 * sizeof *sums);
     for (uint32_t tap = 0; tap < taps; tap++) {
         const size_t row =
             (size_t)y * conv->stride_y + tap / conv->kernel_w * (size_t)conv->dilation_y;
@@ -66,15 +70,29 @@ static void accumulate(const band *b, uint32_t block, uint32_t y, uint32_t x, fl
             }
         }
     }
-    for (uint32_t lane = 0; lane < 16; lane++) {
-        out[lane] = (float)sums[lane];
+}
+
+static void finish(const band *b, const double *sums, uint32_t channel, uint32_t pixel,
+                   uint32_t n) {
+    float reals[CHUNK * 16];
+    int64_t values[CHUNK * 16];
+    if (b->task->conv.fp16) {
+        for (uint32_t i = 0; i < n * 16; i++) {
+            reals[i] = (float)sums[i];
+        }
+        emu_dpu_float(b->emu, b->task, reals, channel, pixel, n);
+        return;
     }
+    for (uint32_t i = 0; i < n * 16; i++) {
+        values[i] = emu_rne((int64_t)sums[i], b->task->conv.truncate);
+    }
+    emu_dpu_int(b->emu, b->task, values, channel, pixel, n);
 }
 
 static void run_band(const band *b, uint32_t first_row, uint32_t rows) {
     const emu_convolution *conv = &b->task->conv;
     const uint32_t staged = emu_span(rows, conv->stride_y, conv->kernel_h, conv->dilation_y);
-    float values[CHUNK * 16];
+    double sums[CHUNK * 16];
     for (uint32_t i = 0; i < staged; i++) {
         stage_row(b, (int64_t)first_row * conv->stride_y - conv->pad_top + (int64_t)i, i);
     }
@@ -84,10 +102,9 @@ static void run_band(const band *b, uint32_t first_row, uint32_t rows) {
             for (uint32_t x = 0; x < conv->out_w; x += CHUNK) {
                 const uint32_t n = conv->out_w - x < CHUNK ? conv->out_w - x : CHUNK;
                 for (uint32_t i = 0; i < n; i++) {
-                    accumulate(b, channel / 16, y, x + i, values + i * 16);
+                    accumulate(b, channel / 16, y, x + i, sums + i * 16);
                 }
-                emu_dpu_float(b->emu, b->task, values, channel, (first_row + y) * conv->out_w + x,
-                              n);
+                finish(b, sums, channel, (first_row + y) * conv->out_w + x, n);
             }
         }
     }
@@ -130,7 +147,7 @@ static bool run_part(const void *planned, uint32_t part, uint32_t parts) {
     return ok;
 }
 
-bool emu_run_convolution_float(rkr_emu *emu, const emu_task *task) {
+bool emu_run_convolution_wide(rkr_emu *emu, const emu_task *task) {
     const emu_convolution *conv = &task->conv;
     band b = {.emu = emu, .task = task};
     if (!plan(&b) || count_weights(conv) > MAX_BAND_VALUES) {

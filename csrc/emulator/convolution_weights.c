@@ -20,8 +20,8 @@ static const int8_t *weights_of(const rkr_emu *emu, const emu_convolution *conv)
 static uint64_t packed_at(const emu_packing *packing, const emu_convolution *conv, uint32_t k,
                           uint32_t c, uint32_t tap, uint32_t *to_next_kernel) {
     const uint32_t taps = conv->kernel_w * conv->kernel_h, channels = conv->weight_channels;
-    const uint32_t oc = conv->fp16 ? packing->oc_group_fp16 : packing->oc_group;
-    const uint32_t ic = conv->fp16 ? packing->ic_group_fp16 : packing->ic_group;
+    const uint32_t oc = conv->wide ? packing->oc_group_fp16 : packing->oc_group;
+    const uint32_t ic = conv->wide ? packing->ic_group_fp16 : packing->ic_group;
     const uint32_t first_k = k / oc * oc, first_c = c / ic * ic;
     const uint32_t group_k = conv->kernels - first_k < oc ? conv->kernels - first_k : oc;
     const uint32_t group_c = channels - first_c < ic ? channels - first_c : ic;
@@ -46,7 +46,7 @@ static uint64_t folded_at(const emu_packing *packing, const emu_convolution *con
 /* Depthwise: [group of channels][tap][channel]. */
 static uint64_t depthwise_at(const emu_packing *packing, const emu_convolution *conv, uint32_t c,
                              uint32_t tap) {
-    const uint32_t group = conv->fp16 ? packing->depthwise_group_fp16 : packing->depthwise_group;
+    const uint32_t group = conv->wide ? packing->depthwise_group_fp16 : packing->depthwise_group;
     const uint32_t first = c / group * group;
     const uint32_t width =
         conv->weight_channels - first < group ? conv->weight_channels - first : group;
@@ -73,7 +73,7 @@ static int32_t depthwise_weight(const rkr_emu *emu, const emu_convolution *conv,
 }
 
 uint64_t emu_weight_bytes(const emu_convolution *conv) {
-    const uint64_t each = conv->fp16 || conv->weight_form != EMU_WEIGHT_BYTE ? 2 : 1;
+    const uint64_t each = conv->wide || conv->weight_form != EMU_WEIGHT_BYTE ? 2 : 1;
     const uint64_t kernels = conv->depthwise ? 1 : conv->kernels;
     if (conv->folded) {
         return kernels * conv->kernel_h * conv->folded_row;
@@ -129,8 +129,12 @@ bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest) {
     if (!inside) {
         return emu_refuse(emu, "weights at 0x%x that are no constants", conv->weights);
     }
-    if (!conv->fp16 && !fits_accumulator(emu, task, largest)) {
+    if (!conv->wide && !fits_accumulator(emu, task, largest)) {
         return emu_refuse(emu, "accumulators of more than 32 bits");
+    }
+    if (conv->wide && !conv->fp16 && conv->depthwise &&
+        largest_offset(emu, task, conv->in_c) == -INT16_MIN) {
+        return emu_refuse(emu, "int16 depthwise weights with an offset of 32768");
     }
     return true;
 }
@@ -280,6 +284,13 @@ void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel
     const emu_packing *packing = &emu->soc->packing;
     const uint32_t taps = conv->kernel_w * conv->kernel_h, depth = conv->depthwise ? 1 : conv->in_c;
     const uint32_t kernels = conv->depthwise ? conv->in_c : conv->kernels;
+    int32_t offsets[16] = {0};
+    if (!conv->fp16) {
+        offsets_of(emu, task, kernel, offsets);
+    }
+    for (uint32_t lane = 0; lane < 16; lane++) { /* as with bytes, there is no +32768 */
+        offsets[lane] = offsets[lane] == INT16_MIN ? -INT16_MIN : offsets[lane];
+    }
     memset(out, 0, (size_t)taps * depth * 16 * sizeof *out);
     for (uint32_t k = kernel; k < kernel + 16 && k < kernels; k++) {
         for (uint32_t tap = 0; tap < taps; tap++) {
@@ -287,8 +298,10 @@ void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel
                 uint32_t unused;
                 const uint64_t at = conv->depthwise ? depthwise_at(packing, conv, k, tap)
                                                     : packed_at(packing, conv, k, c, tap, &unused);
+                const uint8_t *weight = emu->memory + conv->weights + 2 * at;
                 out[((size_t)tap * depth + c) * 16 + k % 16] =
-                    emu_half_at(emu->memory + conv->weights + 2 * at);
+                    conv->fp16 ? emu_half_at(weight)
+                               : (float)((int16_t)emu_number(weight, 2) + offsets[k % 16]);
             }
         }
     }

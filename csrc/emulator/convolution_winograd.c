@@ -42,7 +42,7 @@ typedef uint32_t sums __attribute__((vector_size(32), aligned(4), may_alias));
 bool emu_suits_winograd(const emu_convolution *conv) {
     return conv->kernel_w == 3 && conv->kernel_h == 3 && conv->stride_x == 1 &&
            conv->stride_y == 1 && conv->dilation_x == 1 && conv->dilation_y == 1 &&
-           conv->insert_x == 1 && conv->insert_y == 1 && !conv->depthwise && !conv->fp16 &&
+           conv->insert_x == 1 && conv->insert_y == 1 && !conv->depthwise && !conv->wide &&
            conv->in_c > EMU_PIXEL_LANES && emu_cpu_level() == LEVEL;
 }
 

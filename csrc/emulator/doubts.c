@@ -4,7 +4,7 @@
  *
  *   - source and destination overlap at different places, so the order of the NPU's work counts
  *   - a convolution reads more weights than the file has, or packs them otherwise
- *   - images of a batch, or channels, are not written
+ *   - images of a batch, or channels, are not written, or images are read as one
  *
  * trial.c finds the others, where the operator has a definition to compare with. */
 #include "emulator/convolution.h"
@@ -61,7 +61,7 @@ static region source_of(const emu_task *task, uint32_t atom) {
         return region_of(dpu->in_address, planes_of(dpu->c, atom, emu_bytes_of(dpu->in_precision)),
                          dpu->in_plane, dpu->h, dpu->in_line, dpu->w, atom, atom);
     }
-    const uint32_t bytes = conv->fp16 ? 2 : 1;
+    const uint32_t bytes = conv->wide ? 2 : 1;
     if (conv->pixels) {
         return region_of(conv->in_address, 1, 0, conv->in_h, conv->in_line, conv->in_w,
                          conv->in_c * bytes, conv->in_c * bytes);
@@ -267,6 +267,21 @@ static void check_writing(rkr_emu *emu, emu_node *node, const emu_tensor *output
     }
 }
 
+/* Each image of a batch of pixels needs a task of its own. */
+static void check_images(rkr_emu *emu, emu_node *node) {
+    const emu_tensor *in =
+        node->public.n_inputs == 0 ? NULL : &emu->model->tensors[node->public.inputs[0]];
+    uint32_t tasks = 0;
+    for (uint32_t i = 0; i < node->n_tasks; i++) {
+        const emu_task *task = &emu->tasks[node->first_task + i];
+        tasks += task->kind == EMU_TASK_CONVOLUTION;
+    }
+    if (in != NULL && in->public.is_pixel && in->public.n_dims == 4 && tasks > 0 &&
+        tasks < in->public.dims[0]) {
+        doubt(emu, node, node->first_task, "reads several images as one:", in->public.name);
+    }
+}
+
 #define TYPE_INT8 3
 #define TYPE_INT16 5
 
@@ -299,6 +314,9 @@ void emu_find_doubts(rkr_emu *emu) {
         const uint32_t tasks = node->tasks_understood ? node->n_tasks : 0;
         for (uint32_t k = 0; k < tasks && node->doubt == before; k++) {
             check_task(emu, node, node->first_task + k, &left);
+        }
+        if (tasks > 0 && node->doubt == before) {
+            check_images(emu, node);
         }
         for (uint32_t k = 0; tasks > 0 && k < node->public.n_outputs && node->doubt == before;
              k++) {

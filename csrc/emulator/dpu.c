@@ -105,9 +105,10 @@ static void apply_lut(const emu_lut *lut, int64_t *values, uint32_t n) {
     }
 }
 
-static int8_t converted(const emu_dpu *dpu, int64_t value) {
+static int16_t converted(const emu_dpu *dpu, int64_t value) {
     const int64_t p = emu_multiply(value, dpu->out_scale);
-    return (int8_t)emu_clip(emu_rne_to(p, dpu->out_shift, dpu->out_offset), -128, 127);
+    const int64_t limit = dpu->out_precision == EMU_INT16 ? INT16_MAX : INT8_MAX;
+    return (int16_t)emu_clip(emu_rne_to(p, dpu->out_shift, dpu->out_offset), -limit - 1, limit);
 }
 
 /* All steps but the conversion. */
@@ -128,11 +129,17 @@ static void run_steps(const rkr_emu *emu, const emu_dpu *dpu, int64_t *values, u
 void emu_dpu_int(rkr_emu *emu, const emu_task *task, int64_t *values, uint32_t channel,
                  uint32_t pixel, uint32_t n) {
     int8_t bytes[CHUNK * LANES];
+    int16_t words[CHUNK * LANES];
     run_steps(emu, &task->dpu, values, channel, pixel, n);
     for (uint32_t i = 0; i < n * LANES; i++) {
-        bytes[i] = converted(&task->dpu, values[i]);
+        words[i] = converted(&task->dpu, values[i]);
+        bytes[i] = (int8_t)words[i];
     }
-    emu_store_bytes(emu, &task->dpu, bytes, channel, pixel, n);
+    if (task->dpu.out_precision == EMU_INT16) {
+        emu_store_words(emu, &task->dpu, words, channel, pixel, n);
+    } else {
+        emu_store_bytes(emu, &task->dpu, bytes, channel, pixel, n);
+    }
 }
 
 /* ---- the unit alone: from memory to memory --------------------------------- */
@@ -156,6 +163,19 @@ static void load_row(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, u
                 memset(bytes + i * LANES + base, 0, atom);
             }
         }
+    }
+}
+
+/* The same of int16. */
+static void load_words(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, uint32_t pixel,
+                       uint32_t n, int64_t *values) {
+    const uint32_t y = pixel / dpu->w, x = pixel % dpu->w, group = dpu->atom_bytes / 2;
+    for (uint32_t i = 0; i < n * LANES; i++) {
+        const uint32_t c = channel + i % LANES;
+        const uint8_t *value = emu->memory + dpu->in_address +
+                               (uint64_t)(c / group) * dpu->in_plane + (uint64_t)y * dpu->in_line +
+                               (uint64_t)(x + i / LANES) * dpu->atom_bytes + c % group * 2;
+        values[i] = c < dpu->c ? (int16_t)emu_number(value, 2) : 0;
     }
 }
 
@@ -186,7 +206,7 @@ static void make_table(const rkr_emu *emu, const emu_dpu *dpu, int8_t table[256]
     }
     run_steps(emu, dpu, values, 0, 0, 256 / LANES);
     for (int i = 0; i < 256; i++) {
-        table[i] = converted(dpu, values[i]);
+        table[i] = (int8_t)converted(dpu, values[i]);
     }
 }
 
@@ -206,7 +226,8 @@ static bool only_copies(const emu_dpu *dpu) {
 
 static void copy(rkr_emu *emu, const emu_dpu *dpu) {
     const size_t bytes = (size_t)dpu->w * dpu->atom_bytes;
-    for (uint32_t g = 0; g * dpu->atom_bytes < dpu->c; g++) {
+    const uint32_t group = dpu->atom_bytes / emu_bytes_of(dpu->in_precision);
+    for (uint32_t g = 0; g * group < dpu->c; g++) {
         for (uint32_t y = 0; y < dpu->h; y++) {
             memmove(emu->memory + dpu->out_address + (uint64_t)g * dpu->out_plane +
                         (uint64_t)y * dpu->out_line,
@@ -233,6 +254,7 @@ static bool run_rows(const void *context, uint32_t part, uint32_t parts) {
     const uint32_t end = (uint32_t)((uint64_t)dpu->h * (part + 1) / parts) * dpu->w;
     emu_fast fast;
     int8_t bytes[CHUNK * LANES];
+    int64_t values[CHUNK * LANES];
     for (uint32_t channel = 0; channel < dpu->c; channel += LANES) {
         if (r->table == NULL && task->is_fast) {
             emu_fast_begin(emu, task, channel, &fast);
@@ -240,6 +262,11 @@ static bool run_rows(const void *context, uint32_t part, uint32_t parts) {
         for (uint32_t pixel = first, n; pixel < end; pixel += n) {
             const uint32_t left = dpu->w - pixel % dpu->w;
             n = left < CHUNK ? left : CHUNK;
+            if (dpu->in_precision == EMU_INT16) {
+                load_words(emu, dpu, channel, pixel, n, values);
+                emu_dpu_int(emu, task, values, channel, pixel, n);
+                continue;
+            }
             load_row(emu, dpu, channel, pixel, n, bytes);
             if (r->table != NULL) {
                 emu_look_up(r->table, (size_t)n * LANES, bytes);
@@ -263,7 +290,7 @@ void emu_run_dpu(rkr_emu *emu, const emu_task *task) {
     } else if (only_copies(dpu)) {
         copy(emu, dpu);
     } else {
-        if (is_function(dpu)) {
+        if (dpu->in_precision == EMU_INT8 && is_function(dpu)) {
             make_table(emu, dpu, table);
             r.table = table;
         }

@@ -32,5 +32,8 @@ void emu_weight_offsets(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel
 /* Stored bytes of n pixels of one row -> memory. */
 void emu_store_bytes(rkr_emu *emu, const emu_dpu *dpu, const int8_t *bytes, uint32_t channel,
                      uint32_t pixel, uint32_t n);
+/* The same of int16. */
+void emu_store_words(rkr_emu *emu, const emu_dpu *dpu, const int16_t *words, uint32_t channel,
+                     uint32_t pixel, uint32_t n);
 /* The place of n pixels of one row, if they lie side by side in memory; else NULL. */
 int8_t *emu_row_to_store(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, uint32_t pixel);

@@ -91,7 +91,8 @@ bool emu_can_be_fast(rkr_emu *emu, const emu_task *task, double largest) {
     const emu_dpu *dpu = &task->dpu;
     const emu_ew *ew = &dpu->ew;
     if (dpu->is_float || (ew->op != EMU_EW_NONE && ew->op != EMU_EW_ADD && ew->op != EMU_EW_MUL) ||
-        ew->relu || ew->clamp_after || ew->source == EMU_CONSTANT) {
+        ew->relu || ew->clamp_after || ew->source == EMU_CONSTANT ||
+        dpu->in_precision == EMU_INT16 || dpu->out_precision == EMU_INT16) {
         return false;
     }
     double add, mul, v = largest + abs_of(dpu->in_offset);

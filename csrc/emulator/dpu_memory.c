@@ -117,3 +117,17 @@ void emu_store_bytes(rkr_emu *emu, const emu_dpu *dpu, const int8_t *bytes, uint
         }
     }
 }
+
+void emu_store_words(rkr_emu *emu, const emu_dpu *dpu, const int16_t *words, uint32_t channel,
+                     uint32_t pixel, uint32_t n) {
+    const uint32_t y = pixel / dpu->w, x = pixel % dpu->w, group = dpu->atom_bytes / 2;
+    for (uint32_t base = 0; base < LANES && channel + base < dpu->c; base += group) {
+        uint8_t *line = emu->memory + dpu->out_address +
+                        (uint64_t)((channel + base) / group) * dpu->out_plane +
+                        (uint64_t)y * dpu->out_line + (uint64_t)x * dpu->out_pixel;
+        for (uint32_t i = 0; i < n; i++) {
+            memcpy(line + (uint64_t)i * dpu->out_pixel, words + (size_t)i * LANES + base,
+                   dpu->atom_bytes);
+        }
+    }
+}

@@ -106,7 +106,7 @@ bool emu_decode_channels(rkr_emu *emu, const emu_registers *r, emu_convolution *
         return emu_refuse_register(emu, r, 0x100c, "pixels");
     }
     conv->in_c = conv->pixels ? pixel - 7 : conv->in_c;
-    if (conv->weight_channels == 0 || conv->weight_channels % (conv->fp16 ? 4 : 8) != 0) {
+    if (conv->weight_channels == 0 || conv->weight_channels % (conv->wide ? 4 : 8) != 0) {
         return emu_refuse_register(emu, r, 0x1024, "channels");
     }
     return true;
@@ -114,7 +114,7 @@ bool emu_decode_channels(rkr_emu *emu, const emu_registers *r, emu_convolution *
 
 /* Channels as the weights are packed: of depthwise ones they follow from the bytes. */
 bool emu_decode_depthwise_channels(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
-    const uint32_t each = conv->fp16 || conv->weight_form != EMU_WEIGHT_BYTE ? 2 : 1;
+    const uint32_t each = conv->wide || conv->weight_form != EMU_WEIGHT_BYTE ? 2 : 1;
     const uint32_t channel = conv->kernel_w * conv->kernel_h * each;
     const uint32_t bytes = emu_reg(r, 0x1030);
     conv->weight_channels = channel == 0 ? 0 : bytes / channel;

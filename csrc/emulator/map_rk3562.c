@@ -26,12 +26,13 @@ static bool decode_mode(rkr_emu *emu, const emu_registers *r, emu_convolution *c
     const uint32_t mode = emu_bits(r, 0x100c, 3, 0), pixel = emu_bits(r, 0x100c, 15, 12);
     const uint32_t precision = emu_bits(r, 0x100c, 9, 4); /* twice: of the input, and inside */
     conv->fp16 = precision == (2 | 2 << 3);
-    const bool one_offset = !conv->fp16 && mode == 1 && (!is_later || emu_reg(r, 0x1074) != 0);
+    conv->wide = precision != 0;
+    const bool one_offset = !conv->wide && mode == 1 && (!is_later || emu_reg(r, 0x1074) != 0);
     conv->pixels = mode == 2 || (is_later && mode == 6);
     conv->folded = is_later && mode == 6;
     conv->depthwise = mode == 1 || (!is_later && mode == 5);
     conv->weight_form =
-        !conv->depthwise || one_offset || conv->fp16 ? EMU_WEIGHT_BYTE : EMU_WEIGHT_PAIR_OF_TWO;
+        !conv->depthwise || one_offset || conv->wide ? EMU_WEIGHT_BYTE : EMU_WEIGHT_PAIR_OF_TWO;
     if (one_offset) {
         conv->weight_offset = emu_weight_offset(r, 0x1074);
         if (emu_bits(r, 0x1074, 15, 8) != emu_bits(r, 0x1074, 7, 0)) {
@@ -41,8 +42,11 @@ static bool decode_mode(rkr_emu *emu, const emu_registers *r, emu_convolution *c
         return emu_refuse_register(emu, r, 0x1074, "offsets of the weights");
     }
     if ((mode != 0 && !conv->pixels && !conv->depthwise) || (conv->pixels != (pixel != 0)) ||
-        (conv->pixels && (pixel < 8 || pixel > 11)) || (precision != 0 && !conv->fp16) ||
-        emu_bit(r, 0x100c, 21) != conv->fp16 || (conv->folded && conv->fp16)) {
+        (conv->pixels && (pixel < 8 || pixel > 11)) ||
+        (conv->wide && !conv->fp16 && precision != (1 | 1 << 3)) ||
+        emu_bit(r, 0x100c, 21) != conv->fp16 ||
+        (emu_is_later(emu) && emu_bit(r, 0x100c, 20) != (conv->wide && !conv->fp16)) ||
+        (conv->folded && conv->wide)) {
         return emu_refuse_register(emu, r, 0x100c, "mode of a convolution");
     }
     return true;
@@ -52,7 +56,7 @@ static bool decode_mode(rkr_emu *emu, const emu_registers *r, emu_convolution *c
 static bool decode_input(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
     const bool is_later = emu_is_later(emu), reuses = emu_bit(r, 0x1018, 31);
     const uint32_t fetched = emu_bits(r, 0x1078, 15, 0) + (is_later ? 1 : 0);
-    const uint32_t line = emu_reg(r, 0x1090), bytes = conv->fp16 ? 2 : 1;
+    const uint32_t line = emu_reg(r, 0x1090), bytes = conv->wide ? 2 : 1;
     conv->in_plane = emu_reg(r, 0x1094) * ATOM;
     conv->in_line = line * (emu_bit(r, 0x100c, 29) ? ATOM : 4); /* 29: lines one by one */
     if (conv->pixels) {
@@ -73,7 +77,7 @@ static bool decode_input(rkr_emu *emu, const emu_registers *r, emu_convolution *
 
 static bool decode_weights(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
     const uint32_t kernel = emu_bits(r, 0x1020, 23, 0), all = emu_reg(r, 0x101c);
-    const uint32_t taps = conv->kernel_w * conv->kernel_h * (conv->fp16 ? 2 : 1);
+    const uint32_t taps = conv->kernel_w * conv->kernel_h * (conv->wide ? 2 : 1);
     if (taps == 0) {
         return emu_refuse_register(emu, r, 0x1024, "size of a kernel");
     }
@@ -86,11 +90,14 @@ static bool decode_weights(rkr_emu *emu, const emu_registers *r, emu_convolution
                    : emu_refuse_register(emu, r, 0x1020, "bytes of a kernel");
     }
     if (conv->depthwise) {
-        if (emu_is_later(emu) && !conv->fp16 && all == taps * emu_align(conv->in_c, 16)) {
+        if (emu_is_later(emu) && !conv->wide && all == taps * emu_align(conv->in_c, 16)) {
             conv->weight_form = EMU_WEIGHT_BYTE;
         }
         const uint32_t each = conv->weight_form == EMU_WEIGHT_BYTE ? 1 : 2;
         conv->weight_channels = all / (taps * each);
+        if (conv->wide && !conv->fp16 && conv->weight_channels > emu_align(conv->in_c, 8)) {
+            return emu_refuse_register(emu, r, 0x101c, "pairs of int16 weights");
+        }
         return all % (taps * each) == 0 && conv->weight_channels >= conv->in_c
                    ? true
                    : emu_refuse_register(emu, r, 0x101c, "bytes of the weights");
@@ -114,13 +121,16 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     if (!decode_mode(emu, r, conv)) {
         return false;
     }
-    conv->pad_value = conv->fp16 ? (int32_t)emu_bits(r, 0x1084, 15, 0)
-                                 : (int8_t)(uint8_t)emu_bits(r, 0x1084, 7, 0);
+    const uint32_t pad = emu_bits(r, 0x1084, 15, 0);
+    conv->pad_value = conv->fp16   ? (int32_t)pad
+                      : conv->wide ? (int16_t)(uint16_t)pad
+                                   : (int8_t)(uint8_t)pad;
     if (!decode_input(emu, r, conv) || !decode_weights(emu, r, conv) ||
         !emu_decode_truncation(emu, r, 0x3024, true, conv)) {
         return false;
     }
-    if (emu_bit(r, 0x3018, 1) != conv->depthwise || emu_bit(r, 0x3018, 9) != conv->fp16) {
+    if (emu_bit(r, 0x3018, 1) != conv->depthwise || emu_bit(r, 0x3018, 9) != conv->fp16 ||
+        emu_bit(r, 0x3018, 8) != (conv->wide && !conv->fp16)) {
         return emu_refuse_register(emu, r, 0x3018, "mode of the cores");
     }
     return emu_decompress_weights(emu, r, emu_reg(r, 0x101c), conv) &&
@@ -309,6 +319,8 @@ static bool decode_unpooling(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu)
         (width + emu_bits(r, 0x4028, 12, 0)) * ATOM != dpu->out_line * dpu->repeat_y) {
         return emu_refuse_register(emu, r, 0x5048, "unpooling");
     }
+    dpu->in_precision = dpu->out_precision = EMU_INT8;
+    dpu->is_float = false;
     dpu->c = ATOM;
     dpu->in_line = dpu->w * ATOM;
     dpu->in_plane = dpu->out_plane = 0;
@@ -355,13 +367,18 @@ static bool check_float(rkr_emu *emu, const emu_registers *r, const emu_task *ta
 static bool decode_precision(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     emu_dpu *dpu = &task->dpu;
     const uint32_t proc = emu_bits(r, 0x4010, 2, 0), out = emu_bits(r, 0x4010, 31, 29);
-    const uint32_t in = dpu->from_memory ? emu_bits(r, 0x5044, 17, 15) : task->conv.fp16 ? 2 : 0;
+    const emu_convolution *conv = &task->conv;
+    const uint32_t in = dpu->from_memory ? emu_bits(r, 0x5044, 17, 15)
+                        : conv->fp16     ? 2
+                                         : conv->wide;
     dpu->is_float = proc == 2;
-    if (proc != out || (proc != 0 && proc != 2) || (dpu->is_float && in != proc) ||
-        (!dpu->is_float && task->kind == EMU_TASK_CONVOLUTION && in != 0)) {
+    if (proc != out || proc > 2 || (proc != 0 && in != proc) ||
+        (proc == 0 && task->kind == EMU_TASK_CONVOLUTION && in != 0)) {
         return emu_refuse_register(emu, r, 0x4010, "precision");
     }
-    dpu->in_precision = dpu->out_precision = dpu->is_float ? EMU_FLOAT16 : EMU_INT8;
+    dpu->in_precision = dpu->out_precision = dpu->is_float ? EMU_FLOAT16
+                                             : proc == 1   ? EMU_INT16
+                                                           : EMU_INT8;
     return true;
 }
 

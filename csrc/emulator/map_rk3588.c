@@ -4,14 +4,13 @@
  * counted in atoms: 16 bytes, one group of channels at a pixel. RK3566 and RK3568 ("lite")
  * have atoms of 8 bytes and the same registers but where it is said.
  *
- *   100c [3:0] 0 direct 3 depthwise, [6:4] [9:7] precision (0 int8, 2 float16), [15:12] pixel
- *        input: 7 + channels, 16 deconvolution, 29 lines one by one
- *   1014 strides [2:0] x [5:3] y, deconvolution strides - 1 [10:8] x [13:11] y, dilations - 1
- *        [20:16] x [25:21] y
- *   1020 W H   1024 channels   1038 kernel W H, kernels   1068 pads   1184 pad value
- *   1070 input, 107c line, 1080 surface   1110 weights   3014 output size
- *   4040/4044/4048 BS, 4060/4064/4068 BN, 4070/4074/4078 EW, 4080/4084/4088 conversion
- *   5018 source, 5020/501c and 502c/5028 values of channels, 5038/5034/5040 operand */
+ *   100c [3:0] 0 direct 3 depthwise, [6:4] [9:7] precision (0 int8, 1 int16, 2 float16), [15:12]
+ * pixel input: 7 + channels, 16 deconvolution, 29 lines one by one 1014 strides [2:0] x [5:3] y,
+ * deconvolution strides - 1 [10:8] x [13:11] y, dilations - 1 [20:16] x [25:21] y 1020 W H   1024
+ * channels   1038 kernel W H, kernels   1068 pads   1184 pad value 1070 input, 107c line, 1080
+ * surface   1110 weights   3014 output size 4040/4044/4048 BS, 4060/4064/4068 BN, 4070/4074/4078
+ * EW, 4080/4084/4088 conversion 5018 source, 5020/501c and 502c/5028 values of channels,
+ * 5038/5034/5040 operand */
 #include "emulator/maps.h"
 #include "emulator/numbers.h"
 
@@ -30,7 +29,7 @@ static bool precision_of(uint32_t code, emu_precision *precision) {
 /* Channels as the weights are packed, and a check of their bytes. */
 static bool decode_weights(rkr_emu *emu, const emu_registers *r, emu_convolution *conv) {
     const uint32_t kernel = emu_reg(r, 0x1034);
-    const uint32_t tap = conv->kernel_w * conv->kernel_h * (conv->fp16 ? 2 : 1);
+    const uint32_t tap = conv->kernel_w * conv->kernel_h * (conv->wide ? 2 : 1);
     if (conv->depthwise) {
         return emu_decode_depthwise_channels(emu, r, conv);
     }
@@ -62,7 +61,7 @@ static bool decode_existing(rkr_emu *emu, const emu_registers *r, emu_convolutio
 /* Where the lines and planes of the input lie. */
 static void decode_strides(const emu_registers *r, bool is_lite, emu_convolution *conv) {
     const uint32_t line = emu_reg(r, 0x107c), surface = emu_reg(r, 0x1080);
-    const uint32_t atom = is_lite ? 8 : 16, bytes = conv->fp16 ? 2 : 1;
+    const uint32_t atom = is_lite ? 8 : 16, bytes = conv->wide ? 2 : 1;
     if (conv->pixels) {
         const uint32_t row = is_lite ? line * atom / (conv->in_c * bytes) : line; /* rounded up */
         conv->in_line = (is_lite ? emu_align(row, 8 / bytes) : row) * conv->in_c * bytes;
@@ -107,12 +106,15 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     emu_decode_geometry(emu, r, EMU_LIKE_RK3588, misc + 4, conv);
     conv->depthwise = mode == 3;
     conv->fp16 = precision == 2;
-    if ((mode != 0 && mode != 3) || (precision != 0 && precision != 2) ||
+    conv->wide = precision != 0;
+    const bool is_int16 = conv->wide && !conv->fp16;
+    if ((mode != 0 && mode != 3) || precision > 2 || (is_int16 && is_lite) ||
         emu_bits(r, 0x100c, 9, 7) != (is_lite && conv->fp16 ? 4 : precision)) {
         return emu_refuse_register(emu, r, 0x100c, "mode or precision of a convolution");
     }
     if (emu_bit(r, misc, 1) != conv->depthwise ||
-        emu_bit(r, misc, is_lite ? 13 : 9) != conv->fp16) {
+        emu_bit(r, misc, is_lite ? 13 : 9) != conv->fp16 ||
+        (!is_lite && emu_bit(r, misc, 8) != is_int16)) {
         return emu_refuse_register(emu, r, misc, "mode of the cores");
     }
     if (!emu_decode_truncation(emu, r, is_lite ? 0x302c : 0x301c, false, conv) ||
@@ -126,7 +128,9 @@ static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *t
     conv->pad_left = emu_bits(r, 0x1068, 7, 4);
     conv->pad_top = emu_bits(r, 0x1068, 3, 0);
     const uint32_t pad = is_lite ? emu_bits(r, 0x1068, 31, 16) : emu_bits(r, 0x1184, 15, 0);
-    conv->pad_value = conv->fp16 ? (int32_t)pad : (int8_t)(uint8_t)pad;
+    conv->pad_value = conv->fp16   ? (int32_t)pad
+                      : conv->wide ? (int16_t)(uint16_t)pad
+                                   : (int8_t)(uint8_t)pad;
     conv->weight_form = EMU_WEIGHT_BYTE;
     return decode_weights(emu, r, conv) &&
            emu_decompress_weights(emu, r, emu_reg(r, 0x1030), conv) &&
@@ -202,11 +206,13 @@ static bool decode_ew(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     return check_constant(emu, r, ew) && emu_decode_operand(emu, r, dpu);
 }
 
-static bool is_known_precision(const emu_dpu *dpu, uint32_t proc, bool fp16) {
-    if (proc == 0) {
-        return dpu->in_precision == EMU_INT8 && dpu->out_precision == EMU_INT8 && !fp16;
+static bool is_known_precision(const emu_dpu *dpu, uint32_t proc, const emu_convolution *conv) {
+    if (proc < 2) {
+        const emu_precision each = proc == 0 ? EMU_INT8 : EMU_INT16;
+        return dpu->in_precision == each && dpu->out_precision == each &&
+               (dpu->from_memory || (!conv->fp16 && conv->wide == (proc == 1)));
     }
-    if (!dpu->is_float || (!dpu->from_memory && !fp16)) {
+    if (!dpu->is_float || (!dpu->from_memory && !conv->fp16)) {
         return false;
     }
     return (dpu->in_precision == EMU_FLOAT16 || dpu->in_precision == EMU_FLOAT32) &&
@@ -288,7 +294,7 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
         return emu_refuse_register(emu, r, 0x4010, "precision");
     }
     dpu->is_float = (proc == 2 || proc == 5) && !unpools;
-    if (!unpools && !is_known_precision(dpu, proc, task->conv.fp16)) {
+    if (!unpools && !is_known_precision(dpu, proc, &task->conv)) {
         return emu_refuse_register(emu, r, 0x4010, "precision");
     }
     emu_decode_dpu_size(r, task);

@@ -86,7 +86,7 @@ static void add_convolution(kind *k, const emu_convolution *conv) {
     add_if(k, conv->dilation_x > 1 || conv->dilation_y > 1, "dilated");
     add_if(k, conv->weight_form != EMU_WEIGHT_BYTE, forms[conv->weight_form & 3]);
     add_if(k, conv->truncate != 0, "truncated");
-    add_precision(k, "", conv->fp16 ? EMU_FLOAT16 : EMU_INT8);
+    add_precision(k, "", conv->fp16 ? EMU_FLOAT16 : conv->wide ? EMU_INT16 : EMU_INT8);
 }
 
 static void describe(uint32_t enabled, const emu_task *task, kind *k) {

@@ -53,6 +53,7 @@ typedef struct {
 typedef struct {
     bool depthwise;
     bool fp16;
+    bool wide;           /* values and weights of two bytes: float16, or int16 */
     bool folded;         /* the columns of a pixel kernel are packed side by side */
     uint32_t folded_row; /* bytes of their row */
     bool pixels;         /* the input is rows of NHWC pixels */

@@ -13,7 +13,7 @@
 #define MAX_TENSORS (1u << 20)
 #define MAX_NODES (1u << 16)
 #define MAX_PORTS (1u << 13)
-#define MAX_NAME_BYTES 4096
+#define MAX_NAME_BYTES (1u << 16)
 #define MAX_OPERATOR_BYTES 255
 /* An honest file has at least so many bytes for each node, and for each input or output. Forged
  * ones could make many objects of few bytes. */

@@ -162,6 +162,16 @@ def element_dtype(name: str, attr: TensorAttr) -> np.dtype[Any]:
         raise RknnError(f"{name}: {error}") from None
 
 
+def holds_nchw(attr: TensorAttr) -> bool:
+    """Tell whether memory has the framework's order, and the shape is NHWC.
+
+    Layers of the CPU take NCHW. RK3576 has feature maps without a layout, in the same order.
+    """
+    native = attr.stored
+    is_plain = native.layout is Layout.UNDEFINED and native.shape == attr.nchw_shape
+    return attr.is_nhwc and (native.layout is Layout.NCHW or is_plain)
+
+
 def check_layouts(name: str, attr: TensorAttr) -> None:
     """Raise `RknnError` unless the native array can hold the logical tensor."""
     native = attr.stored
@@ -178,7 +188,7 @@ def check_layouts(name: str, attr: TensorAttr) -> None:
                     (rows, columns) == (height, width) or (rows == 1 and columns >= height * width)
                 )
             )
-    elif native.is_nhwc or (native.layout is Layout.NCHW and attr.is_nhwc):
+    elif native.is_nhwc or holds_nchw(attr):
         fits = native.nchw_shape == attr.nchw_shape
     if not fits:
         raise RknnError(

@@ -18,7 +18,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.errors import RknnError
 from rknn_runtime.kernels import layout, quantization
-from rknn_runtime.npu.binding import Binding, check_layouts, element_dtype
+from rknn_runtime.npu.binding import Binding, check_layouts, element_dtype, holds_nchw
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.npu.spec import InputSpec
@@ -163,8 +163,7 @@ class Intake:
         self._name, self._attr = name, attr
         self.dtype = element_dtype(name, attr.stored)
         self._is_packed, self._is_quantized = attr.is_packed, attr.affine is not None
-        #: Whether the NPU does not read it first: a layer of the CPU takes NCHW.
-        self._is_turned = attr.is_nhwc and attr.stored.layout is Layout.NCHW
+        self._is_turned = holds_nchw(attr)
         self._zero_point, self._scale = attr.affine or (0, 1.0)
         self._normalisation = normalisation(name, attr, preprocessing)
         # The toolkit normalises every input of rank 4 like an image.

@@ -295,9 +295,9 @@ def test_float16_is_executed_but_not_called_exact() -> None:
     assert all(node.tasks and "float16" in node.reason for node in convolutions)
 
 
-def test_int16_is_refused() -> None:
+def test_int16_of_rv1106_is_refused() -> None:
     """An unknown precision: the reason has register and value, and run fails."""
-    emulator = Emulator(MODELS / "i16_ic1_w37_rk3588.rknn")
+    emulator = Emulator(MODELS / "i16_ic1_w37_rv1106.rknn")
     assert not emulator.is_runnable
     refused = [node for node in emulator.nodes if node.verdict == Verdict.REFUSED]
     assert "3010 = 0x00000101" in refused[0].reason

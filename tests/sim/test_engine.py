@@ -236,7 +236,7 @@ def test_a_program_of_its_own_loads_the_file_by_its_path() -> None:
 
 def test_what_is_not_understood_answers_and_does_not_run() -> None:
     """int16: every query is answered, a run fails with node, register and value."""
-    with Model(MODELS / "i16_ic1_w37_rk3588.rknn", library="sim") as model:
+    with Model(MODELS / "i16_ic1_w37_rv1106.rknn", library="sim") as model:
         assert model.inputs[0].native.dtype is TensorType.INT16
         with pytest.raises(OperationFailedError, match=r"node 1, ConvRelu .*3010 = 0x00000101"):
             model.run(np.zeros(model.inputs[0].shape, np.uint8))

@@ -125,7 +125,7 @@ def test_tensors_without_a_run_are_refused() -> None:
 
 def test_a_node_that_is_not_understood_ends_the_walk() -> None:
     """With node, register and value."""
-    with Model(MODELS / "i16_ic1_w37_rk3588.rknn", library="sim") as model:
+    with Model(MODELS / "i16_ic1_w37_rv1106.rknn", library="sim") as model:
         with pytest.raises(OperationFailedError):
             model.run(np.zeros(model.inputs[0].shape, np.uint8))
         with pytest.raises(RknnError, match=r"node 1, ConvRelu .*3010"):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from paths import DATA
 
-from rknn_runtime.sim.emulator import Emulator, Verdict
+from rknn_runtime.sim.emulator import Emulator, TensorInfo, Verdict
 
 FOLDER = DATA / "layers"
 #: What the emulator says of a file whose commands do not compute its network.
@@ -50,12 +50,19 @@ WRONG = {
     "gated_rk3562": "other results than exGlu",
     # gives 16 biases to each of two groups of 3 channels
     "two_groups_rk3588": "divides the biases of a grouped ConvTranspose",
+    # has one task for three images of one pixel
+    "lone_pixels_rv1103b": "reads several images as one",
     # stores 16 of 31 values
     "cut_constant_rv1103b": "fewer values of a constant",
     # rounds coordinates of align_corners, where floor is asked for
     "corners_rk3566": "other results than Resize",
 }
 FILES = sorted(FOLDER.glob("*.rknn"))
+
+
+def limits(tensor: TensorInfo) -> tuple[int, int]:
+    """Return the smallest and the largest number of the tensor's type."""
+    return np.iinfo(tensor.dtype).min, np.iinfo(tensor.dtype).max
 
 
 def differences(path: Path) -> tuple[Emulator, float]:
@@ -69,7 +76,8 @@ def differences(path: Path) -> tuple[Emulator, float]:
     for index, (tensor, given) in enumerate(zip(emulator.inputs, session.get_inputs())):
         values = random.normal(size=tensor.shape)
         if tensor.scale:
-            stored = np.clip(np.rint(values / tensor.scale) + tensor.zero_point, -128, 127)
+            stored = np.rint(values / tensor.scale) + tensor.zero_point
+            stored = np.clip(stored, *limits(tensor))
             real = (stored - tensor.zero_point) * tensor.scale
         else:
             stored = real = values.astype(np.float16)
@@ -80,7 +88,7 @@ def differences(path: Path) -> tuple[Emulator, float]:
     for output, expected in zip(emulator.outputs, session.run(None, feed)):
         step = output.scale or np.abs(expected).max() / 1000
         if output.scale:
-            low, high = (np.array([-128, 127]) - output.zero_point) * output.scale
+            low, high = (np.array(limits(output)) - output.zero_point) * output.scale
             expected = np.clip(expected, low, high)
         found = emulator.read_float(output).reshape(expected.shape)
         worst = max(worst, float(np.abs(found - expected).max() / step))
@@ -97,6 +105,6 @@ def test_equals_the_network_or_says_why_not(path: Path) -> None:
         doubts = [n for n in nodes if n.verdict in (Verdict.DECODED, Verdict.ASSUMED)]
         assert any(WRONG[path.stem] in node.reason for node in doubts)
     else:
-        assert steps < 3
+        assert steps < (3 if emulator.outputs[0].dtype != np.int16 else 8)  # of 65,536
         doubts = [n.reason for n in nodes if n.verdict == Verdict.DECODED]
         assert all(reason.startswith("no network has proven") for reason in doubts)
