@@ -1,7 +1,7 @@
-"""Run a vision model on images, videos, cameras and streams, on all cores of the NPU.
+"""Run a vision model on images, videos, cameras and streams, on all cores.
 
-Results are what its task gives: boxes, masks, keypoints, oriented boxes, text, classes of images
-or of their pixels.
+Results are what its task gives: boxes, masks, keypoints, oriented boxes, text,
+classes of images or of their pixels.
 
 Examples:
   rknn-runtime detect yolov8n.rknn bus.jpg
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from rknn_runtime.cli.sources import Item
     from rknn_runtime.streams.pool import Pool
 
+_DETECTS = "a model that detects"
+_BY_ENDING = {".csv": "csv", ".jsonl": "jsonl", ".json": "coco"}
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of the command."""
@@ -53,7 +56,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         "number, or a URL (videos, cameras and URLs need OpenCV)",
     )
     forms = ("text", "jsonl", "csv", "coco", "yolo")
-    parser.add_argument("--format", choices=forms, default="text", help="format of the results")
+    parser.add_argument(
+        "--format",
+        choices=forms,
+        help="format of the results; default: by the ending of --output (.csv, .jsonl; .json is "
+        "coco), else text",
+    )
     parser.add_argument(
         "--json", action="store_const", const="jsonl", dest="format", help="as --format jsonl"
     )
@@ -221,6 +229,9 @@ def run(arguments: Namespace) -> int:
 
 def _check(arguments: Namespace) -> None:
     check_model_arguments(arguments)
+    if arguments.format is None:
+        ending = Path(arguments.output or "").suffix.lower()
+        arguments.format = _BY_ENDING.get(ending, "text")
     if arguments.format == "yolo" and not arguments.output:
         raise ValueError("--format yolo: expected --output with a folder, got none")
     if arguments.coco_ids and arguments.format != "coco":
@@ -255,10 +266,12 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
     first: Any = pool.tasks[0]
     labels = first.labels
     _check_task(arguments, tasks.task_of(first))
+    detects = tasks.task_of(first).what == _DETECTS
     tracks = Tracks() if arguments.track else None
     failed = done = 0
-    #: Frames and objects of each video.
+    #: Frames and objects of each video, and of all images.
     videos: dict[str, tuple[int, int]] = {}
+    images = objects = 0
     progress = _Progress(shows_progress(arguments), bool(arguments.output))
     with ExitStack() as stack:
         report = _report(arguments, labels, sources, stack)
@@ -280,9 +293,12 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
                     if tracks is not None:
                         result = tracks.add(item.source, item.frame, item.time_s, result)
                     report.add(item, result)
-                    if item.frame is not None and not item.is_live:
-                        frames, objects = videos.get(item.source, (0, 0))
-                        videos[item.source] = frames + 1, objects + len(result)
+                    found = len(result) if detects else 0
+                    if item.frame is None:
+                        images, objects = images + 1, objects + found
+                    elif not item.is_live:
+                        frames, before = videos.get(item.source, (0, 0))
+                        videos[item.source] = frames + 1, before + found
                     if gallery is not None:
                         gallery.add(item, result)
                 report.flush()
@@ -295,22 +311,32 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
             print(f"rknn-runtime: stopped after {done} images", file=sys.stderr)
             return 130
         progress.end()
-    for source, (frames, objects) in videos.items() if not arguments.quiet else ():
+    if not arguments.quiet:
+        said = [
+            (f"{source}: {_counted(frames, 'frame')}", count)
+            for source, (frames, count) in videos.items()
+        ]
+        if images and arguments.save:
+            said.append((_counted(images, "image"), objects))
         place = f", drawn in {arguments.save}" if arguments.save else ""
-        said = printable(f"{source}: {frames} frames, {objects} objects{place}")
-        print(f"rknn-runtime: {said}", file=sys.stderr)
+        for text, count in said:
+            text += f", {_counted(count, 'object')}" if detects else ""
+            print(f"rknn-runtime: {printable(text + place)}", file=sys.stderr)
     return int(failed > 0)
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _check_task(arguments: Namespace, task: Task) -> None:
     """Refuse what the results of a task do not have."""
-    wanted = "a model that detects"
-    if arguments.format in ("coco", "yolo") and task.what != wanted:
-        raise ValueError(f"--format {arguments.format}: expected {wanted}, got {task.what}")
-    if arguments.track and task.what != wanted:
-        raise ValueError(f"--track: expected {wanted}, got {task.what}")
+    if arguments.format in ("coco", "yolo") and task.what != _DETECTS:
+        raise ValueError(f"--format {arguments.format}: expected {_DETECTS}, got {task.what}")
+    if arguments.track and task.what != _DETECTS:
+        raise ValueError(f"--track: expected {_DETECTS}, got {task.what}")
     if arguments.save and not task.draws:
-        raise ValueError(f"--save: expected {wanted}, got {task.what}")
+        raise ValueError(f"--save: expected {_DETECTS}, got {task.what}")
 
 
 def _report(arguments: Namespace, labels: Any, sources: list[str], stack: ExitStack) -> Report:

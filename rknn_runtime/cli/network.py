@@ -56,7 +56,7 @@ def _described(model: Path, arguments: Namespace) -> dict[str, Any]:
     named = None if plan.labels is None else len(plan.labels)
     said.update(
         cut=list(plan.cut),
-        head=plan.head and plan.head.name,
+        head=plan.head.name if plan.head else plan.read_as,
         classes=plan.head.num_classes if plan.head and named is None else named,
         notes=list(plan.notes),
     )

@@ -103,7 +103,8 @@ def _tell_of_rest(folder: Path, images: int) -> None:
     paths = list(folder.iterdir())
     folders = sum(path.is_dir() for path in paths)
     endings = sorted({path.suffix.lower() for path in paths} & _OTHER_PICTURES)
-    rest = [f"{folders} folders in it ('{folder}/**/*' reads them)"] * (folders > 0)
+    counted = "1 folder" if folders == 1 else f"{folders} folders"
+    rest = [f"{counted} in it ('{folder}/**/*' reads what is there)"] * (folders > 0)
     rest += [f"files ending in {', '.join(endings)}"] * bool(endings)
     if rest:
         log = logging.getLogger("rknn_runtime").warning

@@ -51,7 +51,8 @@ def framed(path: Path, size: tuple[int, int], color: str, fit: str = "center") -
         try:
             return placed(path, size, color, fit)[None]
         except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
+            text = str(error)
+            raise ValueError(text if str(path) in text else f"{path}: {text}") from error
     (pixels, *_) = load_arrays(path).values()
     whole = pixels[None] if pixels.ndim == 3 else pixels
     if whole.shape != (1, *size, channels) or whole.dtype != np.uint8:

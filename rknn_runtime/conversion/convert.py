@@ -211,8 +211,9 @@ def convert(
 
             found = judged(place, plan, shown, folder, config, simulate, notes)
     return Conversion(
-        place, chip.name, plan.cut, plan.head and plan.head.name, tuple(notes), found, log, climbed
-    )
+        place, chip.name, plan.cut, plan.head.name if plan.head else plan.read_as, tuple(notes),
+        found, log, climbed,
+    )  # fmt: skip
 
 
 def _check_climb(

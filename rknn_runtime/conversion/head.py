@@ -112,6 +112,19 @@ def queries_at_end(
     return found._replace(logits=False, options={"logits": not has_sigmoid})
 
 
+def read_as(
+    graph: OnnxGraph, outputs: Sequence[str], size: tuple[int, int], num_classes: int | None
+) -> str | None:
+    """Return the head that `Detector` finds in outputs; None if it reads none."""
+    if any(graph.shape(name) is None for name in outputs):
+        return None
+    attrs = [_attr(graph, name, index) for index, name in enumerate(outputs)]
+    try:
+        return find_head(attrs, size, "auto", num_classes).head
+    except ValueError:
+        return None
+
+
 def _attr(graph: OnnxGraph, name: str, index: int) -> TensorAttr:
     """Describe an output as int8 will store it; its range tells logits from probabilities.
 

@@ -18,7 +18,7 @@ from rknn_runtime.conversion.cut import (
     points_apart,
 )
 from rknn_runtime.conversion.graph import OnnxGraph
-from rknn_runtime.conversion.head import CutHead, head_at_end, head_of, queries_at_end
+from rknn_runtime.conversion.head import CutHead, head_at_end, head_of, queries_at_end, read_as
 from rknn_runtime.vision.heads.faces import FACES
 from rknn_runtime.vision.labels import Labels
 
@@ -51,6 +51,8 @@ class Plan:
     family: Convention | None = None
     #: Of a text recognizer, one for each class but the blank and the space; None if not known.
     characters: str | None = None
+    #: The head that `Detector` finds in the outputs of a network that is not cut.
+    read_as: str | None = None
 
     @property
     def fit(self) -> str:
@@ -100,11 +102,14 @@ def plan_of(
     color = color or ("RGB" if family is None else family.color)
     gray = "GRAY" if channels == 1 else color
     left = graph.operators(outputs)
+    seen = None
+    if found is None and size is not None and task in (None, "detect"):
+        seen = read_as(graph, outputs, size, None if named is None else len(named))
     rest = _load_of(load, set(graph.inputs) - set(inputs))
     notes += _padded_averages(graph)
     return Plan(
         onnx, cut, found, named, task, size, channels, gray, left, rest, tuple(notes), family,
-        text.get("characters"),
+        text.get("characters"), seen,
     )  # fmt: skip
 
 

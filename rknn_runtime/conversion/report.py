@@ -177,7 +177,7 @@ def judged(
 
     def compared(other: Path | list[list[Array]]) -> AccuracyReport:
         frames, options = _Frames(plan, images), decoder_options(plan)
-        detect = plan.head is not None
+        detect = plan.head is not None or plan.read_as is not None
         return compare(
             network, other, frames, detect=detect, mean_values=means, std_values=stds,
             color="BGR" if plan.color == "BGR" else "RGB", **options,
@@ -214,7 +214,7 @@ def _sizes(path: Path) -> tuple[int, int, int]:
 def decoder_options(plan: Plan) -> dict[str, Any]:
     """Return the options for `Detector` that a plan tells."""
     if plan.head is None:
-        return {}
+        return {} if plan.read_as is None or plan.labels is None else {"labels": plan.labels}
     options: dict[str, Any] = {"head": plan.head.name, **plan.head.options}
     if plan.head.logits:
         options["logits"] = True

@@ -108,7 +108,7 @@ def test_what_a_folder_has_besides_is_told(model, photos, capsys):
     (photos / "more").mkdir()
     (photos / "c.GIF").write_bytes(b"GIF89a")
     detect(capsys, model, photos)
-    said = f"{photos}: 2 images; not read: 1 folders in it ('{photos}/**/*' reads them)"
+    said = f"{photos}: 2 images; not read: 1 folder in it ('{photos}/**/*' reads what is there)"
     assert detect.complaints == f"rknn-runtime: {said} and files ending in .gif\n"
 
 
@@ -177,9 +177,23 @@ def test_images_are_drawn(model, photos, tmp_path, capsys):
     Image.new("RGB", (64, 64)).save(other)
     folder = tmp_path / "drawn"
     detect(capsys, model, photos, other, "--save", folder)
+    assert detect.complaints.endswith(f"3 images, 3 objects, drawn in {folder}\n")
     assert sorted(path.name for path in folder.iterdir()) == ["1-2.png", "1.png", "b.jpg"]
     with Image.open(folder / "1.png") as drawn:
         assert drawn.size == (128, 64) and len(drawn.getcolors()) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [("x.csv", "source,"), ("x.jsonl", '{"source"'), ("X.JSON", '[\n{"image_id"'), ("x.txt", "/")],
+)
+def test_the_ending_of_the_file_tells_its_format(model, photos, tmp_path, capsys, name, begin):
+    """A file is no text that calls itself JSON; --format counts more."""
+    path = tmp_path / name
+    detect(capsys, model, photos / "1.png", "-o", path)
+    assert path.read_text().startswith(begin)
+    detect(capsys, model, photos / "1.png", "-o", path, "--format", "text")
+    assert path.read_text().startswith("/")
 
 
 def test_a_video(model, tmp_path, capsys):

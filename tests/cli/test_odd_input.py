@@ -49,7 +49,9 @@ def test_pictures(folder, capsys, mode, size, name):
     """Of every kind and size; of several in one file the first."""
     several = {"save_all": True, "append_images": [Image.new(mode, size)]}
     Image.new(mode, size).save(name, **(several if name in ("moving.webp", "two.tif") else {}))
-    status, out, err = run(capsys, "detect", "m.rknn", name, "--sim", "--json", "--save", "drawn")
+    status, out, err = run(
+        capsys, "detect", "m.rknn", name, "--sim", "--json", "--save", "drawn", "--quiet"
+    )
     assert (status, err) == (0, "")
     (row,) = map(json.loads, out.splitlines())
     assert (row["width"], row["height"]) == size

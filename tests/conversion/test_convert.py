@@ -403,6 +403,10 @@ def test_arrays_are_taken_as_images(toolkit, network, tmp_path):
     np.save(folder / "a.npy", np.full((SIZE, SIZE, 3), 7, np.uint8))
     convert(network, "rk3588", calibrate=folder, report=False, environment=toolkit.folder)
     assert np.load(toolkit.first_image).shape == (1, 3, SIZE, SIZE)
+    (folder / "b.png").write_bytes(b"no image")
+    with pytest.raises(ValueError, match=r"^\S*b\.png cannot be decoded"):
+        convert(network, "rk3588", calibrate=folder, report=False, environment=toolkit.folder)
+    (folder / "b.png").unlink()
     np.save(folder / "b.npy", np.zeros((SIZE, 3), np.uint8))
     with pytest.raises(ValueError, match=r"b\.npy: expected \(1, 64, 64, 3\) uint8, got"):
         convert(network, "rk3588", calibrate=folder, report=False, environment=toolkit.folder)
@@ -428,6 +432,9 @@ def test_the_images_of_such_a_listing_are_reported_on(toolkit, tmp_path):
         environment=toolkit.folder,
     )  # fmt: skip
     assert made.report is not None and made.report.accuracy.frames == 2
+    # Nothing is cut, but what Detector reads is compared.
+    assert made.head == "yolov8-single"
+    assert made.report.accuracy.verdict.word == "keep"
 
 
 def test_a_refusal_survives_pickle():
