@@ -26,6 +26,7 @@
 #include "decl/yolo.h"
 #include "decl/scene.h"
 #include "decl/text.h"
+#include "decl/vector.h"
 #include "decl/frame.h"
 #ifndef RKR_DECL_MODELFILE
 #define RKR_DECL_MODELFILE

@@ -49,8 +49,10 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.classifier import Classifier
     from rknn_runtime.vision.detections import Detection, Detections
     from rknn_runtime.vision.detector import Detector
+    from rknn_runtime.vision.embedder import Embedder
     from rknn_runtime.vision.heads.classification import Classifications
     from rknn_runtime.vision.letterbox import letterbox
+    from rknn_runtime.vision.pose_estimator import PoseEstimator
     from rknn_runtime.vision.scenes import Segmentation, ValueMap
     from rknn_runtime.vision.segmenter import MapEstimator, Segmenter
     from rknn_runtime.vision.text import (
@@ -69,6 +71,7 @@ __all__ = [
     "Detection",
     "Detections",
     "Detector",
+    "Embedder",
     "GeneralModel",
     "InitFlag",
     "InputSpec",
@@ -84,6 +87,7 @@ __all__ = [
     "Model",
     "OutputSpec",
     "Pool",
+    "PoseEstimator",
     "QuantType",
     "RknnError",
     "SdkVersion",
@@ -160,7 +164,9 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         "vision.detections": ("Detection", "Detections"),
         "vision.detector": ("Detector",),
         "vision.heads.classification": ("Classifications",),
+        "vision.embedder": ("Embedder",),
         "vision.letterbox": ("letterbox",),
+        "vision.pose_estimator": ("PoseEstimator",),
         "vision.scenes": ("Segmentation", "ValueMap"),
         "vision.segmenter": ("MapEstimator", "Segmenter"),
         "vision.text": ("TextDetector", "TextLine", "TextLines", "TextReader", "TextRecognizer"),

@@ -21,6 +21,7 @@ from rknn_runtime import (
     Classifier,
     CoreMask,
     Detector,
+    Embedder,
     GeneralModel,
     InitFlag,
     InputSpec,
@@ -504,6 +505,12 @@ def _classifier(made: Opened) -> Callable[[], Result]:
 def _segmenter(made: Opened) -> Callable[[], Result]:
     segmenter = Segmenter(made.keep(Model(_SCENE, library="sim")))
     return lambda: segmenter(SCENE).class_map.tolist()
+
+
+@flow("Embedder")
+def _embedder(made: Opened) -> Callable[[], Result]:
+    embedder = Embedder(made.keep(Model(_NAMING, library="sim")))
+    return lambda: embedder(SCENE).tolist()
 
 
 @flow("Pool")

@@ -35,6 +35,8 @@ IMAGES = {
     "vision.detector",
     "vision.classifier",
     "vision.segmenter",
+    "vision.embedder",
+    "vision.pose_estimator",
     "vision.tasks",
     "vision.text",
 }

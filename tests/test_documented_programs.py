@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -9,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,9 @@ import numpy as np
 import pytest
 from bundles import WHOLE, image, one_object
 from paths import PROJECT
-from planting import text
+from planting import keypoints, text
 
-from rknn_runtime import Detector
+from rknn_runtime import Detections, Detector
 from rknn_runtime.cli.main import COMMANDS
 from rknn_runtime.enums import TensorType
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_output
@@ -164,13 +166,48 @@ def test_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("recognizer.rknn").write_bytes(text.recognizer())
     Path("ppocr_keys_v1.txt").write_text("a\nb\nc\n")
     images = [np.zeros((64, 64, 3), np.uint8) for _ in range(2)]
-    body = (PROJECT / "docs" / "text.md").read_text("utf-8")
-    programs = [block for language, block in BLOCK.findall(body) if language == "py"]
-    for program in programs:
+    for program in programs_of("text.md"):
         exec(program, {"images": images})
-    assert len(programs) == 3
     assert capsys.readouterr().out.count("cab") == 3 + 3 + 2 * 3
     assert Path("read.png").exists()
+
+
+def programs_of(page: str) -> list[str]:
+    """The ``py`` blocks of a page."""
+    body = (PROJECT / "docs" / page).read_text("utf-8")
+    return [block for language, block in BLOCK.findall(body) if language == "py"]
+
+
+@contextlib.contextmanager
+def one_face() -> Iterator[Any]:
+    """What stands for a detector of faces, which finds one."""
+    points = [[20, 20], [40, 20], [30, 30], [22, 40], [38, 40]]
+    found = Detections(
+        np.array([[10, 10, 50, 50]], np.float32), np.ones(1, np.float32), np.zeros(1, np.int32),
+        keypoints=np.array([[[*point, 1] for point in points]], np.float32),
+    )  # fmt: skip
+    yield lambda image: found
+
+
+def test_embeddings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both programs, one of them with a face that is always found."""
+    Path("arcface.rknn").write_bytes(keypoints.embedding(np.ones(8, np.float32)))
+    for name in ("ann.jpg", "bob.jpg"):
+        Path(name).write_bytes(Path("photo.jpg").read_bytes())
+    for program in programs_of("embeddings.md"):
+        exec(program.replace('Detector.open("faces.rknn")', "one_face()"), {"one_face": one_face})
+    cosine, shape = capsys.readouterr().out.splitlines()
+    assert float(cosine) == pytest.approx(1) and shape == "(1, 1)"
+
+
+def test_poses(folder: Path) -> None:
+    """A detector's box gets its keypoints."""
+    Path("persons.rknn").write_bytes(one_object("{}"))
+    Path("rtmpose.rknn").write_bytes(keypoints.simcc())
+    (program,) = programs_of("poses.md")
+    names: dict[str, Any] = {}
+    exec(program, names)
+    assert names["found"].keypoints.shape[1] == keypoints.COUNT and Path("poses.png").exists()
 
 
 def test_classes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

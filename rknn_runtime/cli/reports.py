@@ -9,10 +9,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import numpy as np
+
 from rknn_runtime._files import printable, replace_file, replaced_file
 from rknn_runtime.cli.files import line_of, write_text
 from rknn_runtime.cli.sources import Item, Names
 from rknn_runtime.streams.address import path_of
+from rknn_runtime.vision.decimals import doubles
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.classification import Classifications
 from rknn_runtime.vision.images import as_pixels, import_pillow, size_of_file
@@ -70,6 +73,9 @@ class Text(Report):
             lines = [f"  {name:<16} {score:6.1%}" for _, name, score in self._classes(result)]
             self._write(item, "", lines)
             return
+        if isinstance(result, np.ndarray):
+            self._write(item, f" a vector of {len(result)} numbers", [])
+            return
         if not isinstance(result, Detections):
             self._write(item, "", [f"  {line}" for line in result._lines(self._labels)])
             return
@@ -105,6 +111,8 @@ class JsonLines(Report):
                 for i, name, c in self._classes(result)
             ]
             self._line(item, {"classes": rows})
+        elif isinstance(result, np.ndarray):
+            self._line(item, {"embedding": doubles(result).tolist()})
         else:
             height, width = image_size(item)
             self._line(item, {"width": width, "height": height, **result.to_dict(self._labels)})
@@ -131,6 +139,8 @@ class Csv(Report):
 
         if isinstance(result, Classifications):
             rows: list[Any] = [("class_id", "label", "confidence"), *self._classes(result)]
+        elif isinstance(result, np.ndarray):
+            rows = [range(len(result)), doubles(result).tolist()]
         else:
             rows = list(csv.reader(result.to_csv(self._labels).splitlines()))
         writer = csv.writer(self._out, lineterminator="\n")

@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.classifier import Classifier
     from rknn_runtime.vision.detections import Detection, Detections
     from rknn_runtime.vision.detector import Detector
+    from rknn_runtime.vision.embedder import Embedder
     from rknn_runtime.vision.heads import HEADS, find_head
     from rknn_runtime.vision.heads.classification import Classifications
+    from rknn_runtime.vision.pose_estimator import PoseEstimator
     from rknn_runtime.vision.scenes import Segmentation, ValueMap
     from rknn_runtime.vision.segmenter import MapEstimator, Segmenter
     from rknn_runtime.vision.text import (
@@ -29,8 +31,10 @@ __all__ = [
     "Detection",
     "Detections",
     "Detector",
+    "Embedder",
     "LetterboxTransform",
     "MapEstimator",
+    "PoseEstimator",
     "Segmentation",
     "Segmenter",
     "TextDetector",
@@ -52,6 +56,8 @@ _HOMES = {
     "detector": ("Detector",),
     "heads": ("HEADS", "find_head"),
     "heads.classification": ("Classifications",),
+    "embedder": ("Embedder",),
+    "pose_estimator": ("PoseEstimator",),
     "scenes": ("Segmentation", "ValueMap"),
     "segmenter": ("MapEstimator", "Segmenter"),
     "tracking": ("Tracker",),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from rknn_runtime.tensor import TensorAttr
     from rknn_runtime.vision.heads.outputs import Outputs, Size
 
 
+#: Of embeddings of faces, persons, images and texts.
+_LENGTHS = (64, 96, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
+
+
 class Task(NamedTuple):
-    """A class of this package, and what a command may tell it."""
+    """A class of this package, and the options of commands for it."""
 
     name: str
     #: In sentences.
@@ -37,6 +43,8 @@ TASKS: dict[str, Task] = {
     "classify": Task("Classifier", "a classifier", {"top_k": "top"}, draws=False),
     "semantic": Task("Segmenter", "a segmenter", {"threshold": "conf"}),
     "map": Task("MapEstimator", "a map of values", {}),
+    "embed": Task("Embedder", "an embedder", {}, draws=False),
+    "keypoints": Task("PoseEstimator", "a pose estimator", {}),
     "text-detection": Task("TextDetector", "a text detector", {"box_threshold": "conf"}),
     "text-recognition": Task("TextRecognizer", "a text recognizer", {}, draws=False),
     "text": Task("TextReader", "a text reader", {"conf_threshold": "conf"}),
@@ -53,10 +61,11 @@ def find_task(outputs: Outputs, size: Size, facts: Mapping[str, Any]) -> str | N
 
     Returns:
         A key of `TASKS`; None: the outputs do not tell. One vector is taken for the scores of a
-        classifier.
+        classifier, unless it has a length that embeddings have.
     """
     from rknn_runtime.vision.heads.classification import ClassificationDecoder
     from rknn_runtime.vision.heads.find import find_head
+    from rknn_runtime.vision.heads.keypoints import read_keypoints
     from rknn_runtime.vision.heads.outputs import channels_first
     from rknn_runtime.vision.heads.scene import read_scene
 
@@ -78,11 +87,24 @@ def find_task(outputs: Outputs, size: Size, facts: Mapping[str, Any]) -> str | N
         except ValueError:
             pass
         else:
-            return "classify"
+            is_open = labels is None and _may_be_embedding(outputs[0])
+            return None if is_open else "classify"
+    if len(outputs) == 2 and not isinstance(read_keypoints(channels_first(outputs), size), str):
+        return "keypoints"
     form = read_scene(channels_first(outputs), size)
     if isinstance(form, str) or form.channels is None:
         return None if isinstance(form, str) else "semantic"
     return "semantic" if labels is not None and len(labels) == form.channels > 1 else None
+
+
+def _may_be_embedding(output: TensorAttr) -> bool:
+    """Whether a vector has a usual length of embeddings and other values than probabilities."""
+    from rknn_runtime.vision.heads.outputs import representable
+
+    numbers = max(output.shape, default=0)
+    lowest, highest = representable(output)
+    is_probability = abs(lowest) <= 0.01 and abs(highest - 1) <= 0.01
+    return math.prod(output.shape) == numbers and numbers in _LENGTHS and not is_probability
 
 
 def possible_tasks(outputs: Outputs, size: Size) -> tuple[str, ...]:
@@ -92,11 +114,14 @@ def possible_tasks(outputs: Outputs, size: Size) -> tuple[str, ...]:
         outputs: Logical attributes of all outputs.
         size: Height and width of the input.
     """
+    from rknn_runtime.vision.heads.keypoints import read_keypoints
     from rknn_runtime.vision.heads.outputs import channels_first
     from rknn_runtime.vision.heads.scene import MOST_CLASSES, read_scene
     from rknn_runtime.vision.heads.text import read_line
 
     outputs = channels_first(outputs)
+    if len(outputs) == 1 and _may_be_embedding(outputs[0]):
+        return ("classify", "embed")
     form = read_scene(outputs, size)
     if isinstance(form, str):
         is_line = size[1] >= 2 * size[0] and len(outputs) == 1
@@ -104,7 +129,9 @@ def possible_tasks(outputs: Outputs, size: Size) -> tuple[str, ...]:
         return ("text-recognition",) if is_read else ()
     if form.channels == 1:
         return ("semantic", "map", "text-detection")
-    return ("semantic",) if (form.channels or 1) <= MOST_CLASSES else ()
+    names = ("semantic",) if (form.channels or 1) <= MOST_CLASSES else ()
+    has_maps = names and form.channels and not isinstance(read_keypoints(outputs, size), str)
+    return (*names, "keypoints") if has_maps else names
 
 
 def task_of(instance: object) -> Task:

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 from bundles import image, one_object
-from planting import scene
+from planting import keypoints, scene
 from planting import text as texts
 from rtsp import RtspServer
 from videos import write_video
@@ -407,6 +407,21 @@ def test_text(photos, tmp_path, capsys):
     ):
         detect(capsys, model, photo, *more, status=1)
         assert told in detect.complaints
+
+
+def test_vectors_and_keypoints(photos, tmp_path, capsys):
+    """Embeddings as JSON and CSV; keypoints of what fills the image."""
+    path, photo = tmp_path / "net.rknn", photos / "1.png"
+    path.write_bytes(keypoints.embedding(np.array([3, 4], np.float32), task="embed"))
+    assert detect(capsys, path, photo) == f"{photo}: a vector of 2 numbers\n"
+    (line,) = detect(capsys, path, photo, "--json").splitlines()
+    np.testing.assert_allclose(json.loads(line)["embedding"], [0.6, 0.8], rtol=1e-6)
+    rows = list(csv.reader(detect(capsys, path, photo, "--format", "csv").splitlines()))
+    assert rows[0] == ["source", "frame", "0", "1"] and rows[1][2][:3] == "0.6"
+    path.write_bytes(keypoints.simcc())
+    (line,) = detect(capsys, path, photo, "--json", "--save", tmp_path / "drawn").splitlines()
+    (found,) = json.loads(line)["detections"]
+    assert found["xyxy"] == [0, 0, 128, 64] and len(found["keypoints"]) == keypoints.COUNT
 
 
 def test_options_of_the_other_task_are_refused(model, classifier, photos, tmp_path, capsys):

@@ -343,7 +343,10 @@ def test_layers_as_json_and_in_a_table_of_models(capsys: pytest.CaptureFixture[s
     [
         (PROJECT / "examples" / "models" / "shapes_rk3588.rknn", "Detector"),
         (MODELS / "fc1000_softmax_rv1106.rknn", "Classifier"),
-        (MODELS / "ic3_w37_rk3588.rknn", "perhaps Segmenter: the outputs do not tell"),
+        (
+            MODELS / "ic3_w37_rk3588.rknn",
+            "perhaps Segmenter or PoseEstimator: the outputs do not tell",
+        ),
         (MODELS / "mi_img_vec_rk3588.rknn", "Model"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from planting import text
+from planting import keypoints, text
 from planting.classification import bundle as classifier
 from planting.scene import bundle, numbers, scores
 
@@ -17,10 +17,10 @@ from rknn_runtime.vision.tasks import TASKS, find_task, possible_tasks, task_of
     ("made", "task", "possible"),
     [
         (numbers(), "semantic", ("semantic",)),
-        (bundle(), None, ("semantic",)),
-        (bundle(labels=["a", "b", "c"]), "semantic", ("semantic",)),
-        (bundle(labels=["a", "b"]), None, ("semantic",)),
-        (bundle(task="semantic"), "semantic", ("semantic",)),
+        (bundle(), None, ("semantic", "keypoints")),
+        (bundle(labels=["a", "b", "c"]), "semantic", ("semantic", "keypoints")),
+        (bundle(labels=["a", "b"]), None, ("semantic", "keypoints")),
+        (bundle(task="semantic"), "semantic", ("semantic", "keypoints")),
         (bundle([scores()[:, :1]]), None, ("semantic", "map", "text-detection")),
         (bundle([scores()[:, :1]], task="map"), "map", ("semantic", "map", "text-detection")),
         (
@@ -32,6 +32,17 @@ from rknn_runtime.vision.tasks import TASKS, find_task, possible_tasks, task_of
         (text.recognizer(characters="abc"), "text-recognition", ("text-recognition",)),
         (bundle([np.zeros((1, 300, 8, 12))]), None, ()),
         (bundle([scores()] * 3), None, ()),
+        (keypoints.heatmaps(), None, ("semantic", "keypoints")),
+        (keypoints.heatmaps(task="keypoints"), "keypoints", ("semantic", "keypoints")),
+        (keypoints.simcc(), "keypoints", ()),
+        (keypoints.embedding(np.ones(9, np.float32), task="embed"), "embed", ()),
+        (keypoints.embedding(np.ones(9, np.float32)), "classify", ()),
+        (keypoints.embedding(np.ones(128, np.float32)), None, ("classify", "embed")),
+        (
+            keypoints.embedding(np.ones(128, np.float32), labels=["x"] * 128),
+            "classify",
+            ("classify", "embed"),
+        ),
         (classifier(), "classify", ()),
     ],
 )

@@ -60,6 +60,8 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "rknn_runtime.vision.text.TextDetector",
             "rknn_runtime.vision.text.TextRecognizer",
             "rknn_runtime.vision.text.TextLine",
+            "rknn_runtime.vision.embedder.Embedder",
+            "rknn_runtime.vision.pose_estimator.PoseEstimator",
             "rknn_runtime.vision.letterbox.letterbox",
         ),
     ),

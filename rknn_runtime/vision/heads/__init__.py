@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from rknn_runtime.vision.heads.find import HEADS, find_head
     from rknn_runtime.vision.heads.gfl import GflDecoder
+    from rknn_runtime.vision.heads.keypoints import EmbeddingDecoder, KeypointDecoder
     from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
     from rknn_runtime.vision.heads.pair import PairDecoder, QueriesDecoder
     from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
@@ -43,8 +44,10 @@ __all__ = [
     "AnchorSegmentationDecoder",
     "ClassificationDecoder",
     "Classifications",
+    "EmbeddingDecoder",
     "EndToEndDecoder",
     "GflDecoder",
+    "KeypointDecoder",
     "MapDecoder",
     "PairDecoder",
     "QueriesDecoder",
@@ -73,6 +76,7 @@ _HOMES = {
     "faces": ("AnchorFaceDecoder", "RetinaFaceDecoder", "ScrfdDecoder", "YunetDecoder"),
     "find": ("HEADS", "find_head"),
     "gfl": ("GflDecoder",),
+    "keypoints": ("EmbeddingDecoder", "KeypointDecoder"),
     "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
     "pair": ("PairDecoder", "QueriesDecoder"),
     "pose": ("SinglePoseDecoder", "SplitPoseDecoder"),
