@@ -145,9 +145,11 @@ struct rkr_yolo_decoder {
     size_t n_priors;
     uint32_t n_classes;
     uint32_t n_bins;
-    int sigmoid;                          /* RKR_SCORE_* */
-    int angle_kind;                       /* RKR_ANGLE_* */
-    int centred;                          /* rkr_yolo_decode_pair alone */
+    int sigmoid;          /* RKR_SCORE_* */
+    int angle_kind;       /* RKR_ANGLE_* */
+    int swapped;          /* rkr_yolo_decode_priors alone: boxes are y, x, height, width */
+    uint32_t first_class; /* the same: added to class numbers */
+    int centred;          /* rkr_yolo_decode_pair alone */
     float centre_variance, size_variance; /* of prior boxes */
     float scale_x; /* multiply the boxes: 1 for pixels, the input's width and height for 0..1 */
     float scale_y;

@@ -8,6 +8,7 @@
  *     RetinaFace  variances 0.1 and 0.2, softmax over background and face (arXiv 1905.00641)
  *     YuNet       variances 1 and 1, one prior per cell, as large as the cell, centred on its
  *                 corner; confidence = sqrt(class score * objectness)
+ *     SSD         variances 0.1 and 0.2, y before x (TensorFlow's object detection)
  *
  * A class can pass the threshold t of a softmax only if its logit is at least that of the
  * background + log(t / (1 - t)): this is tested on the stored integers, and the sum of powers is
@@ -20,11 +21,16 @@
 #include "decode/view.h"
 
 #include <math.h>
+#include <string.h>
 
 static void push_box(rkr_yolo_decoder *decoder, const rkr_yolo_grid *grid, uint32_t cell,
                      uint32_t first_source, float score, uint32_t class_id) {
     float v[4];
     rkr_view_load(&grid->view, grid->first, 4, cell, v);
+    if (decoder->swapped) {
+        const float x_first[4] = {v[1], v[0], v[3], v[2]};
+        memcpy(v, x_first, sizeof v);
+    }
     const float to_centre = decoder->centre_variance, to_size = decoder->size_variance;
     float x = ((float)(cell % grid->view.width) + grid->offset) * grid->stride_x;
     float y = ((float)(cell / grid->view.width) + grid->offset) * grid->stride_y;
@@ -33,7 +39,8 @@ static void push_box(rkr_yolo_decoder *decoder, const rkr_yolo_grid *grid, uint3
     float half_width = expf(v[2] * to_size) * grid->anchor_width * 0.5f;
     float half_height = expf(v[3] * to_size) * grid->anchor_height * 0.5f;
     const float box[4] = {x - half_width, y - half_height, x + half_width, y + half_height};
-    rkr_candidate_push(decoder->workspace, box, score, class_id, first_source + cell);
+    rkr_candidate_push(decoder->workspace, box, score, decoder->first_class + class_id,
+                       first_source + cell);
 }
 
 /* Scores that are probabilities, perhaps after the sigmoid. */

@@ -36,11 +36,12 @@ TEXT_LINE = Convention("a text line network of PaddleOCR", "BGR", *_HALF)
 RETINAFACE = Convention("RetinaFace", "BGR", (104.0, 117.0, 123.0), (1.0,) * 3)
 SCRFD = Convention("SCRFD", "RGB", (127.5,) * 3, (128.0,) * 3)
 YUNET = Convention("YuNet", "BGR", (0.0,) * 3, (1.0,) * 3)
+SSD = Convention("SSD", "RGB", *_HALF)
 NANODET = Convention("NanoDet", "BGR", (103.53, 116.28, 123.675), (57.375, 57.12, 58.395))
 PADDLE = Convention("a detector of PaddleDetection", "RGB", *_IMAGENET)
 #: By the head that no other family has.
 _OF_HEADS = {
-    "retinaface": RETINAFACE, "scrfd": SCRFD, "yunet": YUNET, "nanodet-plus": NANODET,
+    "retinaface": RETINAFACE, "scrfd": SCRFD, "yunet": YUNET, "nanodet-plus": NANODET, "ssd": SSD,
 }  # fmt: skip
 
 

@@ -385,12 +385,23 @@ def _scales(graph: OnnxGraph, ends: list[_End]) -> list[Scale] | str:
     forms = {tuple(channels for _, channels in scale.tensors) for scale in scales}
     if len(scales) < 2:
         return "the last convolutions make one grid; heads of detectors have several"
-    if len(forms) != 1:
+    if len(forms) != 1 and not _are_proportional(forms):
         listed = "; ".join(
             f"{scale.height}x{scale.width}: {[n for _, n in scale.tensors]}" for scale in scales
         )
         return f"the scales have different channels: {listed}"
     return scales
+
+
+def _are_proportional(forms: set[tuple[int, ...]]) -> bool:
+    """Tell whether scales differ in nothing but the number of anchors, as in SSD."""
+    pairs = sorted(forms)
+    (first, *_) = pairs
+    return all(
+        len(form) == len(first) > 1
+        and all(a * first[0] == b * form[0] for a, b in zip(form, first))
+        for form in pairs
+    )
 
 
 def _joined_at_yolox(graph: OnnxGraph, scale: Scale) -> Scale:

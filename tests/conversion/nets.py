@@ -408,3 +408,19 @@ def anchored_faces():
         rows.append(net.reshape(net.cat(*parts, score, axis=4), 1, -1, 16))
     net.output("output", net.cat(*rows))
     return net
+
+
+def ssd(classes):
+    """SSD of TensorFlow's object detection, for 300 x 300 pixels, with logits at its end."""
+    net = Net()
+    net.inputs["images"] = [1, 3, 300, 300]
+    x = net.op("Relu", net.conv(net.features()[1], 16, 16, 3, 1))
+    boxes, scores = [], []
+    for i in range(6):
+        per_cell = 6 if i else 3
+        boxes.append(_rows(net, net.conv(x, 16, 4 * per_cell), 4))
+        scores.append(_rows(net, net.conv(x, 16, classes * per_cell, bias=-3), classes))
+        x = net.op("Relu", net.conv(x, 16, 16, 3, 2))
+    net.output("concat", net.cat(*boxes))
+    net.output("concat_1", net.cat(*scores))
+    return net

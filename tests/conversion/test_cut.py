@@ -20,6 +20,7 @@ from nets import (
     pp_yoloe,
     queries,
     scores_first,
+    ssd,
     yolov6,
     yolox,
 )
@@ -182,6 +183,30 @@ def test_faces_of_a_cut_graph_are_those_of_the_whole(head, pixels, tmp_path):
     np.testing.assert_allclose(points, known[same], rtol=2e-3, atol=0.3)
     np.testing.assert_allclose(ours.xyxy, theirs.xyxy[same], rtol=2e-3, atol=0.3)
     np.testing.assert_allclose(ours.confidence, theirs.confidence[same], atol=2e-3)
+
+
+def test_scales_of_ssd_have_other_numbers_of_anchors(tmp_path):
+    """Three in the first, then six; boxes are those of the rows that the graph ends with."""
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / "x.onnx"
+    path.write_bytes(ssd(5).model())
+    plan = plan_of(path, {}, False, "auto", None, None)
+    assert (plan.head.name, plan.head.num_classes, plan.family.family) == ("ssd", 5, "SSD")
+    cut = OnnxGraph(plan.onnx, "x")
+    assert (
+        sorted({cut.shape(name)[1] for name in plan.cut}) == [12, 15, 24, 30]
+        and len(plan.cut) == 12
+    )
+    pixels = np.random.default_rng(2).integers(0, 256, (1, 300, 300, 3), np.uint8)
+    results = []
+    for onnx in (plan.onnx, path.read_bytes()):
+        said, _ = custom_string(plan.head, None, None, None, "RGB")
+        with Model(in_float(onnx, pixels, said), library="sim") as model:
+            results.append(Detector(model, None, 0.3, 1.0)(pixels[0]))
+    ours, theirs = results
+    assert len(ours) == len(theirs) > 10 and ours.class_id.min() > 0
+    boxes, known = (np.column_stack([x.xyxy, 100 * x.confidence, 50 * x.class_id]) for x in results)
+    assert np.abs(boxes[:, None] - known).max(axis=2).min(axis=1).max() < 0.5
 
 
 def test_points_of_yolov5_face_are_split_off(tmp_path):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
     from rknn_runtime.vision.heads.pair import PairDecoder, QueriesDecoder
     from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
+    from rknn_runtime.vision.heads.priors import SsdDecoder
     from rknn_runtime.vision.heads.scene import MapDecoder, SceneDecoder
     from rknn_runtime.vision.heads.segmentation import (
         AnchorSegmentationDecoder,
@@ -62,6 +63,7 @@ __all__ = [
     "SplitOrientedDecoder",
     "SplitPoseDecoder",
     "SplitSegmentationDecoder",
+    "SsdDecoder",
     "TextBoxDecoder",
     "TextLineDecoder",
     "YoloxDecoder",
@@ -79,6 +81,7 @@ _HOMES = {
     "keypoints": ("EmbeddingDecoder", "KeypointDecoder"),
     "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
     "pair": ("PairDecoder", "QueriesDecoder"),
+    "priors": ("SsdDecoder",),
     "pose": ("SinglePoseDecoder", "SplitPoseDecoder"),
     "scene": ("MapDecoder", "SceneDecoder"),
     "segmentation": ("AnchorSegmentationDecoder", "SingleSegmentationDecoder",

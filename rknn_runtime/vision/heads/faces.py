@@ -29,6 +29,7 @@ from rknn_runtime.vision.heads.outputs import (
     strides_of,
 )
 from rknn_runtime.vision.heads.parts import Part, parts_by_scale, parts_of_all
+from rknn_runtime.vision.heads.priors import PriorDecoder, place_anchor
 
 if TYPE_CHECKING:
     from rknn_runtime.vision.letterbox import LetterboxTransform
@@ -174,7 +175,7 @@ class _FaceDecoder(Decoder):
                 grid = next(each)
                 part.describe(grid.view, self._binding(part.attr))
                 grid.first = k * part.channels
-                _place(grid, part, *place(i, k))
+                place_anchor(grid, part, *place(i, k))
         self._points = grids
 
     def results(self, transform: LetterboxTransform | None) -> Detections:
@@ -196,55 +197,11 @@ class _FaceDecoder(Decoder):
         return Detections._of(self._columns, n, keypoints=points, labels=self.labels)
 
 
-def _place(grid: Any, part: Part, width: float, height: float, offset: float) -> None:
-    grid.stride_x = grid.stride_y = part.stride
-    grid.anchor_width, grid.anchor_height, grid.offset = width, height, offset
+class _PriorFaceDecoder(_FaceDecoder, PriorDecoder):
+    """Faces relative to prior boxes."""
 
 
-class _PriorDecoder(_FaceDecoder):
-    """Boxes relative to prior boxes."""
-
-    def _add_priors(
-        self,
-        scales: Sequence[Sequence[Part | None]],
-        place: Any,
-        variances: tuple[float, float],
-        kind: int,
-    ) -> None:
-        """Describe boxes, scores, and perhaps objectness.
-
-        Args:
-            scales: Of each scale, finest first: box, scores, objectness.
-            place: As for `_add_points`.
-            variances: Of centres and sizes.
-            kind: How scores become probabilities, an ``RKR_SCORE_``.
-        """
-        priors = ffi.new("rkr_yolo_prior[]", sum(box.per_cell for box, *_ in scales if box))
-        each = iter(priors)
-        for i, (box, score, objectness) in enumerate(scales):
-            assert box is not None and score is not None
-            for k in range(box.per_cell):
-                prior = next(each)
-                box.describe(prior.box.view, self._binding(box.attr))
-                prior.box.first = 4 * k
-                _place(prior.box, box, *place(i, k))
-                score.describe(prior.score, self._binding(score.attr))
-                prior.score_first = (k + 1) * score.channels - self.num_classes
-                if objectness is not None:
-                    objectness.describe(prior.objectness, self._binding(objectness.attr))
-                    prior.objectness_first = k
-        self._decode_with(
-            "rkr_yolo_decode_priors",
-            priors=priors,
-            n_priors=len(priors),
-            n_classes=self.num_classes,
-            sigmoid=kind,
-            centre_variance=variances[0],
-            size_variance=variances[1],
-        )
-
-
-class RetinaFaceDecoder(_PriorDecoder):
+class RetinaFaceDecoder(_PriorFaceDecoder):
     """Decode RetinaFace: boxes, scores of background and face, and points, relative to priors.
 
     ``[1, N, 4]``, ``[1, N, 2]`` and ``[1, N, 10]`` with scores after the softmax, as the model
@@ -305,7 +262,7 @@ class RetinaFaceDecoder(_PriorDecoder):
         )
 
 
-class YunetDecoder(_PriorDecoder):
+class YunetDecoder(_PriorFaceDecoder):
     """Decode YuNet: per scale class score, objectness, box and points of each cell.
 
     ``[1, h * w, n]`` or ``[1, n, h, w]`` with n = 1, 1, 4 and 10. The confidence is the square root

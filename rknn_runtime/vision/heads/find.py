@@ -46,6 +46,7 @@ from rknn_runtime.vision.heads.pose import (
     read_pose_single,
     read_pose_split,
 )
+from rknn_runtime.vision.heads.priors import SsdDecoder, read_ssd
 from rknn_runtime.vision.heads.segmentation import (
     AnchorSegmentationDecoder,
     SingleSegmentationDecoder,
@@ -246,6 +247,7 @@ FORMS: tuple[_Form, ...] = (
         named=True,
         labelled=True,
     ),
+    _Form("ssd", SsdDecoder, read_ssd, ("ssd",)),
     _Form("retinaface", RetinaFaceDecoder, read_retinaface, ("retinaface",)),
     _Form("scrfd", ScrfdDecoder, read_scrfd, ("scrfd",)),
     _Form("yunet", YunetDecoder, read_yunet, ("yunet",)),

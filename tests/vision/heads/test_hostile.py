@@ -31,6 +31,7 @@ from rknn_runtime.vision.heads import (
     SplitOrientedDecoder,
     SplitPoseDecoder,
     SplitSegmentationDecoder,
+    SsdDecoder,
     YoloxDecoder,
     YunetDecoder,
 )
@@ -90,6 +91,7 @@ HEADS = {
         [(1, 2 * N, n) for n in (4, 2, 10)],
     ),
     "yolov5-face": (lambda a: AnchorFaceDecoder(a, SIZE), per_scale(18, 30)),
+    "ssd": (lambda a: SsdDecoder(a, SIZE), [(1, 330, 4), (1, 330, 5)]),
     "scrfd": (lambda a: ScrfdDecoder(a, SIZE), per_scale(2, 8, 20)),
     "yunet": (lambda a: YunetDecoder(a, SIZE), per_scale(1, 1, 4, 10)),
     "yunet logits": (lambda a: YunetDecoder(a, SIZE, logits=True), per_scale(1, 1, 4, 10)),
