@@ -46,6 +46,7 @@ class _Frame:
         user: The thread that used it last in single calls.
         stage: ``""`` when it is free, then ``"taken"``, ``"set"`` with inputs, ``"ran"`` with
             outputs, too.
+        has_inputs: Whether it holds inputs of `set_inputs` that its user may run on again.
     """
 
     model: GeneralModel | Model
@@ -54,6 +55,7 @@ class _Frame:
         self.model, self._load = model, load
         self.user: threading.Thread | None = None
         self.stage = ""
+        self.has_inputs = False
         self._passed: list[bool] = []
         self._forget()
 
@@ -300,10 +302,13 @@ class RKNNRuntime:
         """Have the runtime copy the inputs; the arguments are those of `RKNNLite.inference`."""
         frame = self._taken()
         frame.set(self._prepared(frame, inputs, data_type, data_format, inputs_pass_through))
-        frame.stage = "set"
+        frame.stage, frame.has_inputs = "set", True
 
     def run(self, get_frame_id: bool = False) -> tuple[int, int]:
-        """Run on the inputs of `set_inputs`; return 0 and the number of the run."""
+        """Run on the inputs of `set_inputs`; return 0 and the number of the run.
+
+        A thread may run again on its own inputs.
+        """
         frame = self._frame_at("set", "call set_inputs first")
         frame.run()
         frame.stage = "ran"
@@ -374,6 +379,7 @@ class RKNNRuntime:
                 frame = self._frames[0].another()
                 self._frames.append(frame)
             frame.user, frame.stage = threading.current_thread(), "taken"
+            frame.has_inputs = False
             return frame
 
     def _frame_at(self, stage: str, hint: str) -> _Frame:
@@ -381,6 +387,9 @@ class RKNNRuntime:
         with self._picking:
             self._first()
             frame = self._mine()
+            if frame is not None and stage == "set" and frame.has_inputs:
+                frame.stage = "taken"
+                return frame
             if frame is None or frame.stage != stage:
                 frame = next((each for each in self._frames if each.stage == stage), None)
             if frame is None:

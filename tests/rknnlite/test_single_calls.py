@@ -97,6 +97,20 @@ def test_calls_in_a_wrong_order_are_refused(lite):
         inner.set_inputs(frames(1))
 
 
+def test_a_thread_may_run_again_on_its_inputs(lite):
+    """Before and after its outputs were read, but not once it made another inference."""
+    frame, other = frames(2)
+    inner = lite.rknn_runtime
+    inner.set_inputs([frame])
+    for fetches in (False, True, True):
+        inner.run()
+        if fetches:
+            np.testing.assert_array_equal(inner.get_outputs()[0], expected(frame))
+    lite.inference(inputs=[other])
+    with pytest.raises(ValueError, match="call set_inputs first"):
+        inner.run()
+
+
 def test_threads_get_the_outputs_of_their_own_frames(lite):
     """Four threads share an object and read by the C API; an inference goes on beside them."""
     given = frames(12)
