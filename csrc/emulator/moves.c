@@ -17,6 +17,18 @@ static bool is_same_form(const rkr_emu_tensor *a, const rkr_emu_tensor *b) {
            (!a->quantized || (a->scale == b->scale && a->zero_point == b->zero_point));
 }
 
+/* Bytes of one quantization -> bytes of another. */
+static void requantize(const rkr_emu_tensor *from, const rkr_emu_tensor *to, uint8_t *values) {
+    uint8_t table[256];
+    for (uint32_t i = 0; i < 256; i++) {
+        const uint8_t byte = (uint8_t)i;
+        emu_store_float(to, emu_load_float(from, &byte), &table[i]);
+    }
+    for (uint64_t i = 0; i < from->n_elems; i++) {
+        values[i] = table[values[i]];
+    }
+}
+
 /* Logical values of a tensor, in the form of another one. Freed by the caller. */
 static uint8_t *take(rkr_emu *emu, const emu_tensor *from, const emu_tensor *as) {
     const size_t count = (size_t)from->public.n_elems;
@@ -26,6 +38,11 @@ static uint8_t *take(rkr_emu *emu, const emu_tensor *from, const emu_tensor *as)
     }
     if (is_same_form(&from->public, &as->public)) {
         emu_get_values(emu, from, values);
+        return values;
+    }
+    if (from->public.elem_bytes == 1 && as->public.elem_bytes == 1) {
+        emu_get_values(emu, from, values);
+        requantize(&from->public, &as->public, values);
         return values;
     }
     float *reals = malloc(count * sizeof *reals + 1);

@@ -73,8 +73,10 @@ static bool draw(rkr_emu *emu, const emu_node *node) {
                 emu_store_float(t, (float)(state >> 31), values + k * t->elem_bytes);
             } else if (t->type == TYPE_FLOAT16) {
                 emu_store_float(t, (float)(state >> 20) / 1024.0f - 2.0f, values + 2 * k);
+            } else if (t->type == TYPE_INT8) {
+                values[k] = (uint8_t)(state >> 24);
             } else {
-                memcpy(values + k * t->elem_bytes, (uint8_t *)&state + 2, t->elem_bytes);
+                memcpy(values + 2 * k, (uint8_t *)&state + 2, 2);
             }
         }
         emu_put_values(emu, emu_input(emu, node, i), values);
@@ -83,43 +85,51 @@ static bool draw(rkr_emu *emu, const emu_node *node) {
     return true;
 }
 
-/* The outputs as one array, freed by the caller; NULL: no memory, or it cannot be computed. */
-static float *results(rkr_emu *emu, const emu_node *node, bool by_tasks) {
-    uint64_t count = 0;
+/* The stored outputs side by side, freed by the caller; NULL: no memory, or it cannot be
+ * computed. */
+static uint8_t *results(rkr_emu *emu, const emu_node *node, bool by_tasks) {
+    size_t bytes = 0;
     for (uint32_t k = 0; k < node->public.n_outputs; k++) {
-        count += emu_out(emu, node, k)->n_elems;
+        bytes += (size_t)emu_out(emu, node, k)->n_elems * emu_out(emu, node, k)->elem_bytes;
     }
-    float *values = malloc((size_t)count * sizeof *values + 1);
+    uint8_t *values = malloc(bytes + 1);
     if (values == NULL || !draw(emu, node) ||
         !(by_tasks ? emu_run_tasks(emu, node) : emu_run_definition(emu, node))) {
         free(values);
         return NULL;
     }
-    float *to = values;
+    uint8_t *to = values;
     for (uint32_t k = 0; k < node->public.n_outputs; k++) {
-        emu_get_floats(emu, emu_output(emu, node, k), to);
-        to += emu_out(emu, node, k)->n_elems;
+        emu_get_values(emu, emu_output(emu, node, k), to);
+        to += emu_out(emu, node, k)->n_elems * emu_out(emu, node, k)->elem_bytes;
     }
     return values;
 }
 
-static double step_of(const rkr_emu_tensor *t, const float *values) {
+static double step_of(const rkr_emu_tensor *t, const uint8_t *values) {
     double largest = 0.0;
-    for (uint64_t i = 0; i < t->n_elems && !t->quantized; i++) {
-        largest = isfinite(values[i]) ? fmax(largest, fabs((double)values[i])) : largest;
+    if (t->quantized) {
+        return (t->elem_bytes == 1 ? 1.0 : 64.0) * (double)t->scale;
     }
-    return !t->quantized        ? largest / 1024.0
-           : t->elem_bytes == 1 ? (double)t->scale
-                                : 64.0 * (double)t->scale;
+    for (uint64_t i = 0; i < t->n_elems; i++) {
+        const double value = fabs((double)emu_load_float(t, values + i * t->elem_bytes));
+        largest = isfinite(value) ? fmax(largest, value) : largest;
+    }
+    return largest / 1024.0;
 }
 
 /* In steps. What has no finite value by definition, as the root of a negative one, is free. */
-static double difference(const rkr_emu_tensor *t, const float *ours, const float *defined) {
-    const double step = fmax(step_of(t, defined), 1e-12);
+static double difference(const rkr_emu_tensor *t, const uint8_t *ours, const uint8_t *defined) {
     double worst = 0.0;
+    if (memcmp(ours, defined, (size_t)t->n_elems * t->elem_bytes) == 0) {
+        return worst;
+    }
+    const double step = fmax(step_of(t, defined), 1e-12);
     for (uint64_t i = 0; i < t->n_elems; i++) {
-        const double error = fabs((double)ours[i] - (double)defined[i]) / step;
-        if (isfinite(defined[i]) && !(error <= worst)) {
+        const size_t at = (size_t)i * t->elem_bytes;
+        const double real = (double)emu_load_float(t, defined + at);
+        const double error = fabs((double)emu_load_float(t, ours + at) - real) / step;
+        if (isfinite(real) && !(error <= worst)) {
             worst = isnan(error) ? INFINITY : error;
         }
     }
@@ -127,12 +137,12 @@ static double difference(const rkr_emu_tensor *t, const float *ours, const float
 }
 
 static void try_node(rkr_emu *emu, emu_node *node) {
-    float *ours = results(emu, node, true);
-    float *defined = ours == NULL ? NULL : results(emu, node, false);
-    uint64_t at = 0;
+    uint8_t *ours = results(emu, node, true);
+    uint8_t *defined = ours == NULL ? NULL : results(emu, node, false);
+    size_t at = 0;
     for (uint32_t k = 0; defined != NULL && k < node->public.n_outputs; k++) {
-        const emu_tensor *output = emu_output(emu, node, k);
-        const double steps = difference(&output->public, ours + at, defined + at);
+        const rkr_emu_tensor *t = emu_out(emu, node, k);
+        const double steps = difference(t, ours + at, defined + at);
         if (steps > MOST_STEPS) {
             node->public.is_faulty = node->doubt == NULL;
             node->public.verdict = RKR_EMU_DECODED;
@@ -140,9 +150,9 @@ static void try_node(rkr_emu *emu, emu_node *node) {
                 emu->model,
                 "tried on random values, its commands give other results than %.30s: "
                 "'%.60s' is up to %.0f steps off",
-                node->public.op, output->public.name, steps);
+                node->public.op, t->name, steps);
         }
-        at += output->public.n_elems;
+        at += (size_t)t->n_elems * t->elem_bytes;
     }
     free(ours);
     free(defined);
