@@ -236,7 +236,18 @@ static uint64_t count_written(const rkr_emu *emu, const emu_node *node, uint64_t
     return bytes;
 }
 
-/* Either all groups of channels of an output are written, or none: another node does it. */
+/* The bytes of an output without what is rounded up, but for its channels. */
+static uint64_t bytes_needed(const emu_tensor *output, uint64_t bytes) {
+    const rkr_emu_tensor *t = &output->public;
+    const uint64_t channels = t->n_dims > 2 ? (uint64_t)t->dims[0] * t->dims[1] : 0;
+    if (t->layout != RKR_EMU_NC1HWC2 || t->n_native != 5 || channels == 0 || t->native[4] == 0) {
+        return bytes;
+    }
+    const uint64_t groups = (t->dims[1] + t->native[4] - 1) / t->native[4];
+    return t->n_elems / t->dims[1] * groups * t->native[4] * t->elem_bytes;
+}
+
+/* Either all of an output is written, or none: another node does it. */
 static void check_writing(rkr_emu *emu, emu_node *node, const emu_tensor *output, uint32_t *left) {
     const rkr_emu_tensor *t = &output->public;
     const uint64_t bytes = emu_tensor_bytes(emu, output);
@@ -251,8 +262,8 @@ static void check_writing(rkr_emu *emu, emu_node *node, const emu_tensor *output
     }
     *left -= (uint32_t)(planes * node->n_tasks);
     const uint64_t end = output->address + bytes;
-    if (planes == 0 && node->tasks_understood &&
-        count_written(emu, node, output->address, end) < bytes) {
+    if (node->tasks_understood &&
+        count_written(emu, node, output->address, end) < bytes_needed(output, bytes)) {
         doubt(emu, node, node->first_task, "and those that follow do not write all of",
               output->public.name);
         return;
