@@ -48,7 +48,7 @@ _OF_TOOLKIT = (
 )  # fmt: skip
 _OF_BOTH = ("limit", "mean", "std", "color")
 _OF_DETECTIONS = ("names", "head")
-_OF_SIDES = ("images", "detect", "labels", "html", *_OF_DETECTIONS)
+_OF_SIDES = ("images", "detect", "task", "labels", "html", *_OF_DETECTIONS)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -77,6 +77,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     layers.add_argument("--plot", metavar="FILE", help="also write a plot, as .svg")
     parser.add_argument("--limit", type=int, metavar="N", help="take N images, spread evenly")
     add_switch(parser, "--detect", "also decode both and compare the detections")
+    parser.add_argument(
+        "--task",
+        help="also compare text, scenes or keypoints: as for detect; default: as a file says",
+    )
     parser.add_argument(
         "--labels",
         metavar="FOLDER",
@@ -193,6 +197,7 @@ def _compared(arguments: Namespace) -> AccuracyReport:
         arguments.other,
         frames,
         detect=arguments.detect,
+        task=arguments.task,
         truth=truth,
         mean_values=arguments.mean and [arguments.mean],
         std_values=arguments.std and [arguments.std],

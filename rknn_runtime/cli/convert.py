@@ -43,7 +43,7 @@ _TOOLKIT_SWITCHES = {
 #: Options that are parameters of `convert` under the same name.
 _PARAMETERS = (
     "calibrate", "color", "effort", "environment", "evaluate", "head", "keep_graph", "labels",
-    "limit", "mean", "python", "std", "target", "with_torch", "without",
+    "limit", "mean", "python", "std", "target", "task", "with_torch", "without",
 )  # fmt: skip
 
 
@@ -71,6 +71,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     network = parser.add_argument_group("the network")
     add_switch(network, "--keep-graph", "do not cut the graph")
     network.add_argument("--head", default="auto", help="the head, as for Detector")
+    network.add_argument(
+        "--task", help="what it is for, as for detect, if neither file nor family shows it"
+    )
     add_shapes(network)
     network.add_argument("--labels", metavar="FILE", help='class names: a file, or "coco"')
     network.add_argument("--color", choices=("RGB", "BGR"), help="of the input")

@@ -34,6 +34,7 @@ from rknn_runtime.conversion.average_precision import (
     pairs,
 )
 from rknn_runtime.conversion.html import page
+from rknn_runtime.conversion.measures import MEASURES
 from rknn_runtime.conversion.readings import confirmed, shrink
 from rknn_runtime.conversion.sides import (
     Comparable,
@@ -59,7 +60,8 @@ from rknn_runtime.vision.plausibility import Judge, Symptom
 
 __all__ = [
     "AccuracyReport", "Analysis", "AnalysisRow", "AveragePrecision", "DetectionRow", "LayerError",
-    "Match", "OutputRow", "average_precision", "compare", "parse_analysis", "read_analysis",
+    "Match", "OutputRow", "ResultRow", "average_precision", "compare", "parse_analysis",
+    "read_analysis",
 ]  # fmt: skip
 
 #: The forms of a frame: the path of an image, one input, or all inputs.
@@ -132,6 +134,24 @@ class DetectionRow:
 
 
 @dataclass(frozen=True)
+class ResultRow:
+    """How alike the results of both sides are, by the measure of their task; 1.0 is equal."""
+
+    #: ``"texts equal"``, ``"IoU of boxes"``, ``"mIoU"`` or ``"PCK"``.
+    measure: str
+    mean: float
+    worst: float
+    #: The number of the worst frame, from 0.
+    worst_frame: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.measure}: {self.mean:.4f} on average, {self.worst:.4f} at worst (frame "
+            f"{self.worst_frame})"
+        )
+
+
+@dataclass(frozen=True)
 class AccuracyReport:
     """A comparison of two runs; ``str()`` is a table, the worst output first."""
 
@@ -149,6 +169,8 @@ class AccuracyReport:
     symptoms: tuple[tuple[Symptom, ...], tuple[Symptom, ...]] = ((), ())
     #: The first images with the objects of both.
     examples: tuple[Example, ...] = field(default=(), repr=False)
+    #: Of text, scenes and keypoints, if a side's file says its task.
+    results: ResultRow | None = None
 
     @property
     def verdict(self) -> Advice:
@@ -190,6 +212,8 @@ class AccuracyReport:
             )
         if self.detections is not None:
             lines += _words(self.detections)
+        if self.results is not None:
+            lines.append(str(self.results))
         if self.average_precision is not None:
             for name, found in zip((self.reference, self.other), self.average_precision):
                 lines.append(f"{found}  {name}")
@@ -232,6 +256,7 @@ def compare(
     detect: bool = False,
     truth: Iterable[Detections] | None = None,
     match_iou: float = 0.5,
+    task: str | None = None,
     mean_values: Sequence[Sequence[float]] | None = None,
     std_values: Sequence[Sequence[float]] | None = None,
     color: str | None = None,
@@ -259,6 +284,8 @@ def compare(
         detect: Also decode both, and compare the detections.
         truth: The true objects of each frame, in pixels of the image, for mAP; implies `detect`.
         match_iou: Detections of a class match from this IoU on.
+        task: ``"text-detection"``, ``"text-recognition"``, ``"semantic"`` or ``"keypoints"``: also
+            compare the results of this task. None: that of a side's file, if it says one.
         mean_values: For ONNX files: the mean of each channel per input, as in the toolkit's
             ``config``. None: the values of the other side's model, else 0.
         std_values: For ONNX files: the divisor of each channel per input. None: the values of the
@@ -281,6 +308,8 @@ def compare(
             frame was given, or no known head has such outputs.
     """
     threshold = as_float(match_iou, "match_iou")
+    if task not in (None, *MEASURES):
+        raise ValueError(f"task: expected one of {', '.join(MEASURES)}, got {task!r}")
     if not 0 < threshold <= 1:
         raise ValueError(f"match_iou: expected a number above 0 and up to 1, got {match_iou!r}")
     if options and not (detect or truth is not None):
@@ -296,7 +325,7 @@ def compare(
             opened.callback(sides[-1].close)
         if given is None:
             _share_preprocessing(sides)
-        run = _Run(sides, detect or truth is not None, options, threshold)
+        run = _Run(sides, detect or truth is not None, options, threshold, task)
         run.color = color or _color_of(sides)
         return run.over(frames, truth, progress)
 
@@ -353,7 +382,12 @@ class _Run:
     color = "RGB"
 
     def __init__(
-        self, sides: list[Side], detect: bool, options: dict[str, Any], match_iou: float
+        self,
+        sides: list[Side],
+        detect: bool,
+        options: dict[str, Any],
+        match_iou: float,
+        task: str | None,
     ) -> None:
         self._sides = sides
         self._match_iou = match_iou
@@ -365,6 +399,9 @@ class _Run:
         self._found: tuple[list[Detections], list[Detections]] = ([], [])
         self._judges = Judge(), Judge()
         self._examples: list[Example] = []
+        said = [facts_of(side.custom_string).get("task") for side in sides if side.custom_string]
+        self._task: str = task or next((each for each in said if each in MEASURES), "")
+        self._alike: list[float] = []
 
     def over(
         self,
@@ -395,10 +432,19 @@ class _Run:
             precision,
             (self._judges[0].symptoms(), self._judges[1].symptoms()),
             tuple(self._examples),
+            self._results(),
         )
 
+    def _results(self) -> ResultRow | None:
+        if not self._alike:
+            return None
+        worst = int(np.argmin(self._alike))
+        name, mean = MEASURES[self._task].name, _mean(self._alike)
+        return ResultRow(name, mean, self._alike[worst], worst)
+
     def _take(self, index: int, frame: GivenFrame) -> None:
-        inputs, transform = _inputs(frame, self._sides, self.color)
+        fit = "line" if self._task == "text-recognition" else "center"
+        inputs, transform = _inputs(frame, self._sides, self.color, fit)
         results = [side.run(index, inputs) for side in self._sides]
         if self._sums is None:
             self._order = _pairing(self._sides, results, must=self._decoding is None)
@@ -409,6 +455,12 @@ class _Run:
             ]
         for i, (each, other) in enumerate(zip(self._sums, self._order)):
             each.add(index, results[0][i], results[1][other])
+        if self._order and self._task in MEASURES:
+            height, width = inputs[0].shape[-3:-1]
+            other_results = [results[1][other] for other in self._order]
+            self._alike.append(
+                MEASURES[self._task].alike(results[0], other_results, (height, width))
+            )
         if self._decoding is None:
             return
         ours, theirs = self._decoding.decode(results, inputs, transform)
@@ -491,7 +543,9 @@ def _shown(frame: GivenFrame, inputs: tuple[Array, ...], color: str) -> Array:
     return pixels[..., ::-1] if color == "BGR" and pixels.shape[2] == 3 else pixels
 
 
-def _inputs(frame: GivenFrame, sides: Sequence[Side], color: str) -> tuple[tuple[Array, ...], Any]:
+def _inputs(
+    frame: GivenFrame, sides: Sequence[Side], color: str, fit: str
+) -> tuple[tuple[Array, ...], Any]:
     """Return the arrays of a frame, and the transform if it was letterboxed."""
     is_image = isinstance(frame, (str, os.PathLike))
     if not is_image and not isinstance(frame, np.ndarray):
@@ -509,9 +563,9 @@ def _inputs(frame: GivenFrame, sides: Sequence[Side], color: str) -> tuple[tuple
     if size is None:
         raise ValueError("frames: expected arrays, as no side has one image input, got an image")
     # Imported only here: arrays that fit do not need it.
-    from rknn_runtime.vision.letterbox import letterbox
+    from rknn_runtime.vision.letterbox import placed
 
-    pixels, transform = letterbox(frame, size, out_color=color)
+    pixels, transform = placed(frame, size, color, fit)
     return (pixels[None],), transform
 
 

@@ -49,7 +49,7 @@ def framed(path: Path, size: tuple[int, int], color: str, fit: str = "center") -
     channels = 1 if color == "GRAY" else 3
     if path.suffix.lower() != ".npy":
         try:
-            return placed(path, size, color, fit)[None]
+            return placed(path, size, color, fit)[0][None]
         except ValueError as error:
             text = str(error)
             raise ValueError(text if str(path) in text else f"{path}: {text}") from error

@@ -33,6 +33,7 @@ from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.sim.faults import toolkit_faults
 from rknn_runtime.vision.images import IMAGE_SUFFIXES
 from rknn_runtime.vision.labels import Labels
+from rknn_runtime.vision.tasks import TASKS
 
 
 def convert(
@@ -48,6 +49,7 @@ def convert(
     evaluate: str | os.PathLike[str] | None = None,
     keep_graph: bool = False,
     head: str = "auto",
+    task: str | None = None,
     labels: Labels | str | os.PathLike[str] | None = None,
     color: str | None = None,
     mean: Sequence[float] | None = None,
@@ -75,9 +77,9 @@ def convert(
         path: The file to write, replaced only after success. None: ``NAME_TARGET.rknn`` beside
             the model.
         target: Which part of float the file shall have, up to 1.0, judged on images that are not
-            calibrated with: of the objects, of the top-1 classes, else the worst cosine of an
-            output. Steps that cost more and more are tried until it is reached, and the best file
-            is written. None: the toolkit's int8 alone.
+            calibrated with: of the objects, by the measure of the task (equal texts, mIoU, PCK), of
+            the top-1 classes, else the worst cosine of an output. Steps that cost more and more are
+            tried until it is reached, and the best file is written. None: the toolkit's int8 alone.
         effort: The minutes to spend on that. An interrupted call goes on if it is made again.
         score: Called with the outputs of float and of the file for an image instead; returns 0..1.
         without: Steps to leave out, by the names that the report has.
@@ -88,6 +90,9 @@ def convert(
             `calibrate`, and variants of them to judge by.
         keep_graph: Do not cut the graph.
         head: The head, as for `Detector`; ``"auto"`` finds it.
+        task: What the network is for, so that the commands know it and files are judged by it, such
+            as ``"semantic"``, a key of `rknn_runtime.vision.tasks.TASKS`. Other tasks than
+            ``"detect"`` are not cut. None: as the ``.onnx`` file or its family shows.
         labels: Names of the classes, or a file of them. None: those of the ``.onnx`` file.
         color: The colour order of the input, ``"RGB"`` or ``"BGR"``. None: that of the network's
             family, such as BGR for YOLOX, else RGB.
@@ -137,7 +142,9 @@ def convert(
             "with_torch: expected True for TorchScript, got False: the toolkit loads it with "
             "PyTorch, which takes 5.5 GB; an .onnx file does not need it"
         )
-    plan = plan_of(source, load, keep_graph, head, labels, color)
+    if task not in (None, *TASKS):
+        raise ValueError(f"task: expected one of {', '.join(TASKS)}, got {task!r}")
+    plan = plan_of(source, load, keep_graph, head, labels, color, task)
     notes, family = list(plan.notes), plan.family
     is_given = mean is not None or std is not None or {"mean_values", "std_values"} & set(config)
     if family is not None and not is_given:

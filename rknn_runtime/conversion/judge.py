@@ -12,6 +12,7 @@ import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime.conversion.average_precision import overlaps, pairs
+from rknn_runtime.conversion.measures import MEASURES
 from rknn_runtime.conversion.plan import Plan
 from rknn_runtime.conversion.readings import shrink
 from rknn_runtime.conversion.sides import Decoding, OnnxSide, RecordedSide, open_side
@@ -46,7 +47,8 @@ class Score:
     quality: float
     #: 0 to 1 without steps, to choose between files of like quality.
     fine: float
-    #: What `quality` is: ``"detections"``, ``"top-1"``, ``"cosine"`` or ``"function"``.
+    #: What `quality` is: ``"detections"``, ``"top-1"``, ``"cosine"``, ``"function"``, or a task's
+    #: measure: ``"texts equal"``, ``"IoU of boxes"``, ``"mIoU"``, ``"PCK"``.
     by: str
     #: The smallest cosine of an output over all images, and that of a single image.
     cosine: float
@@ -89,7 +91,7 @@ class FloatJudge:
         frames: ``(1, H, W, C) uint8``, in the colours of the network.
         given: What is done to the pixels.
         options: Of the decoder, as for `Detector`, if the plan has a head.
-        score: A user's function; None: detections, top-1 or cosine.
+        score: A user's function; None: detections, the measure of the task, top-1 or cosine.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class FloatJudge:
         assert plan.onnx is not None
         self._side = OnnxSide(plan.onnx, "network", (given,))
         self._has_head, self._score = plan.head is not None, score
+        self._measure = MEASURES.get(plan.task or "")
         self.frames = list(frames)
         self.outputs = [self._side.run(i, (frame,)) for i, frame in enumerate(frames)]
         self._floors = [
@@ -145,6 +148,10 @@ class FloatJudge:
         if self._score is not None:
             quality = [self._score(*each) for each in zip(self.outputs, found)]
             return Score(float(np.mean(quality)), mean, "function", whole, worst)
+        if self._measure is not None:
+            size = self.frames[0].shape[1:3]
+            alike = [self._measure.alike(*each, size) for each in zip(self.outputs, found)]
+            return Score(float(np.mean(alike)), mean, self._measure.name, whole, worst)
         if self._has_head:
             score = self._of_detections(found, whole, worst)
             if score is not None:

@@ -476,9 +476,9 @@ def climb(
         without: Names of steps to leave out.
     """
     assert plan.onnx is not None and plan.size is not None
-    own = [framed(each, plan.size, plan.color) for each in _spread(images, _CHOSEN)]
+    own = [framed(each, plan.size, plan.color, plan.fit) for each in _spread(images, _CHOSEN)]
     most = max(12, min(40, 40 * _USUAL_PIXELS // (plan.size[0] * plan.size[1])))
-    judged = [framed(each, plan.size, plan.color) for each in _spread(others, most)]
+    judged = [framed(each, plan.size, plan.color, plan.fit) for each in _spread(others, most)]
     more = [each for frame in judged or own for each in variants(frame)]
     judged += _spread(more, most - len(judged))
     say(f"float on {len(judged)} images to judge by, and {len(own)} to choose by")

@@ -6,7 +6,7 @@ import ast
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,20 +67,24 @@ def plan_of(
     head: str,
     labels: Labels | str | os.PathLike[str] | None,
     color: str | None,
+    task: str | None = None,
 ) -> Plan:
-    """Read a network and plan its conversion; no colour means that of its family, or RGB."""
+    """Read a network and plan its conversion.
+
+    No colour means that of its family, or RGB; no task that of its family or its metadata.
+    """
     named = _labels(labels)
     if model.suffix.lower() != ".onnx":
-        return _handed_through(load, named, color or "RGB")
+        return replace(_handed_through(load, named, color or "RGB"), task=task)
     graph = OnnxGraph.read(model, load.get("inputs"), load.get("input_size_list"))
     _check_shapes(graph)
     facts = exported_facts(graph.metadata)
     named = facts.get("labels") if named is None else named
-    task = facts.get("task")
+    said, task = task, task or facts.get("task")
     cut: tuple[str, ...] = ()
     found: CutHead | None = None
     notes: list[str] = []
-    if not keep_graph and "outputs" not in load:
+    if not keep_graph and "outputs" not in load and said in (None, "detect"):
         count = None if named is None else len(named)
         try:
             cut, found, notes = _cut(graph, head, count, task)

@@ -16,6 +16,7 @@ from rknn_runtime.conversion.calibration import framed
 from rknn_runtime.conversion.health import check
 from rknn_runtime.conversion.html import page, table
 from rknn_runtime.conversion.ladder import Climb
+from rknn_runtime.conversion.measures import MEASURES
 from rknn_runtime.conversion.plan import Plan
 from rknn_runtime.conversion.verdict import accuracy_parts, verdict_part
 from rknn_runtime.errors import RknnError
@@ -180,7 +181,8 @@ def judged(
         detect = plan.head is not None or plan.read_as is not None
         return compare(
             network, other, frames, detect=detect, mean_values=means, std_values=stds,
-            color="BGR" if plan.color == "BGR" else "RGB", **options,
+            color="BGR" if plan.color == "BGR" else "RGB",
+            task=plan.task if plan.task in MEASURES else None, **options,
         )  # fmt: skip
 
     notes += map(str, check(path))
@@ -200,7 +202,7 @@ def judged(
             if not node.tasks and node.verdict is not Verdict.NOTHING:
                 on_cpu[node.op] = on_cpu.get(node.op, 0) + 1
         assert plan.size is not None
-        first = framed(images[0], plan.size, plan.color)
+        first = framed(images[0], plan.size, plan.color, plan.fit)
         layers = model.compare(plan.onnx, first).worst(_WORST)
     return ConversionReport(f"{by} ({emulation})", accuracy, layers, on_cpu, *_sizes(path))
 
@@ -232,7 +234,7 @@ class _Frames:
     def __iter__(self) -> Iterator[Array]:
         assert self._plan.size is not None
         for image in self._images:
-            yield framed(image, self._plan.size, self._plan.color)
+            yield framed(image, self._plan.size, self._plan.color, self._plan.fit)
 
 
 def _finite(value: float) -> float | None:

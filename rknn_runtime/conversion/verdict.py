@@ -20,7 +20,7 @@ Report = Any
 
 KEEP, LOOK, DO_NOT_USE = "keep", "look", "do not use"
 #: From which part of objects in both, and from which cosine, a model is kept or looked at.
-_OBJECTS, _COSINES = (0.9, 0.6), (0.98, 0.9)
+_OBJECTS, _COSINES, _RESULTS = (0.9, 0.6), (0.98, 0.9), (0.95, 0.7)
 #: Fewer objects of the reference do not prove that a model can be kept.
 _ENOUGH = 10
 #: How to get a page, which the page itself does not say.
@@ -85,6 +85,10 @@ def verdict_on(report: Report) -> Advice:
         if word == KEEP and found.count < _ENOUGH:
             word, reason = LOOK, f"{reason}: too few to judge by"
             look = "give more photos"
+    elif report.results is not None:
+        word = _word(report.results.mean, _RESULTS)
+        reason = f"{report.results.measure}: {report.results.mean:.3f} on average"
+        look = "try the model on the task that it is for"
     elif report.outputs:
         cosine = min(row.worst_cosine for row in report.outputs)
         word = _word(cosine if math.isfinite(cosine) else 0.0, _COSINES)

@@ -308,11 +308,11 @@ def _fitted(
     return frame if out is None else out, transform
 
 
-def placed(image: Any, size: tuple[int, int], out_color: str, fit: str) -> NDArray[np.uint8]:
-    """Return a frame with an image as `Detector` (``"center"``) or `TextRecognizer` fill it."""
-    return _fitted(image, size, fit, LINE_PAD if fit == "line" else 114, None, out_color=out_color)[
-        0
-    ]
+def placed(
+    image: Any, size: tuple[int, int], out_color: str, fit: str
+) -> tuple[NDArray[np.uint8], LetterboxTransform]:
+    """Place an image as `Detector` (``"center"``) or `TextRecognizer` (``"line"``) do."""
+    return _fitted(image, size, fit, LINE_PAD if fit == "line" else 114, None, out_color=out_color)
 
 
 def _refuse(status: int, transform: LetterboxTransform) -> None:

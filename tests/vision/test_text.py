@@ -89,12 +89,12 @@ def test_refusals(kind, made, options, error, match):
 def test_lines_lie_at_the_left():
     """As high as the input; what is longer is made narrower, and the rest is gray."""
     line = np.full((10, 20, 3), 200, np.uint8)
-    frame = placed(line, (16, 64), "RGB", "line")
+    frame = placed(line, (16, 64), "RGB", "line")[0]
     assert np.all(frame[:, :32] == 200) and np.all(frame[:, 32:] == 127)
-    assert np.all(placed(np.full((10, 99, 3), 200, np.uint8), (16, 64), "RGB", "line") == 200)
-    narrow = placed(np.full((999, 1, 3), 200, np.uint8), (16, 64), "RGB", "line")
+    assert np.all(placed(np.full((10, 99, 3), 200, np.uint8), (16, 64), "RGB", "line")[0] == 200)
+    narrow = placed(np.full((999, 1, 3), 200, np.uint8), (16, 64), "RGB", "line")[0]
     assert np.all(narrow[:, 0] == 200) and np.all(narrow[:, 1:] == 127)
-    assert np.array_equal(placed(line, (16, 64), "RGB", "center"), letterbox(line, (16, 64))[0])
+    assert np.array_equal(placed(line, (16, 64), "RGB", "center")[0], letterbox(line, (16, 64))[0])
     with Model(recognizer(), library="sim") as model:
         reader = TextRecognizer(model, list("abc"))
         reader(line)
