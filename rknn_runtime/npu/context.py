@@ -10,6 +10,7 @@ return of a call and the store of its result.
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -155,6 +156,14 @@ class Owned:
                 self.destroy_orphans()
             finally:
                 self.lock.release()
+
+
+def _lets_go(let_go: Callable[[], None]) -> bool:
+    try:
+        let_go()
+    except BufferError:
+        return False
+    return True
 
 
 class Context:
@@ -452,7 +461,10 @@ class Context:
         with self.lock:
             if self.is_closed:  # another thread closed it meanwhile
                 return
-            let_go()
+            if not _lets_go(let_go):
+                # Cycles may hold the rest, or other threads' counts where Python has no GIL.
+                gc.collect()
+                let_go()
             try:
                 self.close()
             finally:

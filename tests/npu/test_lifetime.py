@@ -260,6 +260,21 @@ def test_what_owns_npu_memory_is_not_copied(control, take):
                 take(owner)
 
 
+def test_views_that_only_a_cycle_holds_do_not_keep_a_model_open(control):
+    """They are collected before it refuses to close, as nobody can drop them."""
+    gc.disable()
+    try:
+        model = Model(recorded().data, library="sim")
+        cycle = [model.output_raw(0)]
+        cycle.append(cycle)
+        with pytest.raises(BufferError, match="arrays that view the memory of output 0"):
+            model.close()
+        del cycle
+        model.close()
+    finally:
+        gc.enable()
+
+
 def test_close_is_refused_while_further_memory_is_viewed(control):
     """Memory allocated beside the model's own is released with it, but not under a view."""
     with Model(recorded().data, library="sim") as model:
