@@ -187,6 +187,11 @@ def _compared(arguments: Namespace) -> AccuracyReport:
         arrays = {path: load_arrays(path) for path in paths if path.suffix.lower() == ".npy"}
     frames = [next(iter(arrays[path].values())) if path in arrays else path for path in paths]
     truth = list(_truth(paths, Path(arguments.labels))) if arguments.labels else None
+    if truth is not None and not any(map(len, truth)):
+        wanted = f"{paths[0].stem}.txt"
+        raise ValueError(
+            f"--labels: expected labels such as {wanted} in {arguments.labels}, got none"
+        )
     options: dict[str, Any] = {}
     if detects:
         options = {"head": arguments.head or "auto"}
@@ -223,8 +228,7 @@ def _truth(paths: Sequence[Path], labels: Path) -> Iterator[Detections]:
             raise ValueError(f"{path}: expected images with --labels, got an .npy file")
         height, width = as_pixels(path)[0].shape[:2]
         file = labels / f"{path.stem}.txt"
-        text = file.read_text("utf-8") if file.exists() else ""
         try:
-            yield from_yolo(text, (height, width))
+            yield from_yolo(file.read_text("utf-8") if file.exists() else "", (height, width))
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from None

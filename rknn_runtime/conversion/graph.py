@@ -293,7 +293,12 @@ _DEFAULTS = {"LayerNormalization": {"axis": -1, "epsilon": 1e-5}}
 
 
 def _fill_in_defaults(onnx: Any, model: Any) -> None:
-    for node in model.graph.node:
+    """Write attributes out, and leave no output without a name, which the toolkit cannot build."""
+    for number, node in enumerate(model.graph.node):
+        while node.output and not node.output[-1]:
+            del node.output[-1]
+        for i, name in enumerate(node.output):
+            node.output[i] = name or f"unused_{number}_{i}"
         given = {each.name for each in node.attribute}
         for name, value in _DEFAULTS.get(node.op_type, {}).items():
             if name not in given:

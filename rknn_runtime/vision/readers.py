@@ -26,6 +26,9 @@ def from_yolo(
 
     Returns:
         The objects in pixels.
+
+    Raises:
+        ValueError: A line has other numbers than the task, or no fractions of the image.
     """
     if not isinstance(text, str):
         raise TypeError(f"text: expected a str, got {type(text).__name__}")
@@ -46,6 +49,11 @@ def from_yolo(
                 f"line {number}: expected a class and the numbers of the task {task}, "
                 f"got {line.strip()[:60]!r}"
             ) from None
+        if not _are_fractions(shape, task):
+            raise ValueError(
+                f"line {number}: expected fractions of the image's width and height, got "
+                f"{line.strip()[:60]!r}"
+            )
         classes.append(class_id)
         if task in ("segment", "obb"):
             polygon = shape.reshape(-1, 2) * scale
@@ -91,3 +99,12 @@ def _checked(values: list[float], task: str) -> np.ndarray[tuple[int, ...], np.d
     if not fits[task]:
         raise ValueError
     return np.array(values, np.float64)
+
+
+def _are_fractions(shape: np.ndarray[tuple[int, ...], np.dtype[np.float64]], task: str) -> bool:
+    """Whether numbers are no pixels; objects may lie partly outside of the image."""
+    if task == "pose":
+        points = shape[4:].reshape(-1, 3)[:, :2].ravel()
+        shape = np.concatenate([shape[:4], points])
+    sides = shape[2:4] if task in ("detect", "pose") else shape[:0]
+    return bool((shape >= -1).all() and (shape <= 2).all() and (sides >= 0).all())

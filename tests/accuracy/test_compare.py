@@ -313,9 +313,18 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     ):
         assert main([*command, *more]) == 1
         assert message in capsys.readouterr().err
-    (tmp_path / "scene.txt").write_text("1 2\n")
-    assert main([*command, str(SCENES), "--limit", "1", "--labels", str(tmp_path)]) == 1
-    assert "scene.txt: line 1: expected a class and the numbers" in capsys.readouterr().err
+    labels = tmp_path / "scene.txt"
+    for content, message in (
+        (b"1 2\n", "scene.txt: line 1: expected a class and the numbers"),
+        (b"1 80 60 20 20\n", "scene.txt: line 1: expected fractions of the image's width"),
+        (b"1 .5 .5 -.1 .1\n", "scene.txt: line 1: expected fractions of the image's width"),
+        (b"1 1e308 0 0 0\n", "scene.txt: line 1: expected fractions of the image's width"),
+        (b"\xff\xfe", "scene.txt: 'utf-8' codec can't decode"),
+        (b"", f"--labels: expected labels such as scene.txt in {tmp_path}, got none"),
+    ):
+        labels.write_bytes(content)
+        assert main([*command, str(SCENES), "--limit", "1", "--labels", str(tmp_path)]) == 1
+        assert message in capsys.readouterr().err
 
 
 def test_the_verdict_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -162,3 +162,23 @@ def test_defaults_that_the_toolkit_reads_are_written(tmp_path):
         if node.op_type == "LayerNormalization"
     ]
     assert found == [{"axis": -1, "epsilon": pytest.approx(1e-5)}, {"axis": 3, "epsilon": 0.5}]
+
+
+def test_every_output_has_a_name(tmp_path):
+    """The toolkit cannot build a node with an output that is left out."""
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    given = [helper.make_tensor_value_info("x", floats, [5, 1, 4])]
+    ends = [helper.make_tensor_value_info("last", floats, [1, 1, 8])]
+    weights = [
+        onnx.numpy_helper.from_array(np.ones((1, 32, size), np.float32), name)
+        for name, size in (("w", 4), ("r", 8))
+    ]
+    node = helper.make_node("LSTM", ["x", "w", "r"], ["", "last", ""], hidden_size=8)
+    graph = helper.make_graph([node], "net", given, ends, weights)
+    path = tmp_path / "net.onnx"
+    opset = [helper.make_opsetid("", 17)]
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString()
+    )
+    (node,) = onnx.load_model_from_string(plan(path).onnx).graph.node
+    assert list(node.output) == ["unused_0_0", "last"]

@@ -85,6 +85,21 @@ def test_masks_come_back_from_yolo() -> None:
     np.testing.assert_array_equal(back.mask[1], expected)
 
 
+@pytest.mark.parametrize(
+    ("task", "line"),
+    [
+        ("detect", "0 100 50 20 10"),
+        ("segment", "0 1 1 30 1 30 40"),
+        ("obb", "0 1 1 30 1 30 40 1 40"),
+        ("pose", "0 .5 .5 .1 .1 80 60 2"),
+    ],
+)
+def test_pixels_are_no_labels(task: str, line: str) -> None:
+    """YOLO's files hold fractions, also of keypoints, whose visibility is 0, 1 or 2."""
+    with pytest.raises(ValueError, match="line 1: expected fractions of the image's width"):
+        from_yolo(line, SIZE, task=task)
+
+
 def test_any_outline_fills_its_part() -> None:
     """Of 300 random masks: what is filled is the largest part, seen along edges, and its holes."""
     random = np.random.default_rng(3)
