@@ -84,11 +84,14 @@ def text_facts(graph: OnnxGraph, family: Convention | None) -> dict[str, str]:
 
 
 def _is_paddle(graph: OnnxGraph) -> bool:
-    """Whether paddle2onnx wrote a graph: it numbers the nodes of each kind in one of three ways."""
+    """Whether paddle2onnx wrote a graph: by its names of nodes, or those of Paddle's tensors."""
     kinds = [each for each in graph.nodes if each.op_type == "Conv"]
     # A cut may have split the last ones.
-    ways = ("p2o.Conv.", "Conv@", "Conv.")
-    paddle = [each for each in kinds if each.name.startswith(ways)]
+    paddle = [
+        each
+        for each in kinds
+        if each.name.startswith(("p2o.Conv.", "Conv@")) or ".tmp_" in each.output[0]
+    ]
     return len(paddle) > len(kinds) / 2
 
 

@@ -274,6 +274,27 @@ def test_classes_and_distances_of_one_convolution_are_split(plus, head, family, 
     assert (ours.confidence < 0.99).sum() > 5
 
 
+def test_paddle_is_told_by_the_names_of_its_tensors(tmp_path):
+    """Older paddle2onnx numbers the nodes in its own way, and keeps the tensors' names."""
+    onnx = pytest.importorskip("onnx")
+    path = tmp_path / "x.onnx"
+    for name, family in (
+        ("conv_{}", "NanoDet"),
+        ("conv2d_{}.tmp_0", "a detector of PaddleDetecti"),
+    ):
+        model = onnx.load_model_from_string(distributions(False).model())
+        nodes = model.graph.node
+        convolutions = [node for node in nodes if node.op_type == "Conv"]
+        names = {node.output[0]: name.format(i) for i, node in enumerate(convolutions)}
+        for node in nodes:
+            node.name = f"{node.op_type}_0"
+            for ends in (node.input, node.output):
+                ends[:] = [names.get(end, end) for end in ends]
+        path.write_bytes(model.SerializeToString())
+        plan = plan_of(path, {}, False, "auto", None, None)
+        assert plan.family.family.startswith(family)
+
+
 @pytest.mark.parametrize(
     ("joined", "with_sigmoid", "head", "options"),
     [

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -77,13 +78,15 @@ def feed(monkeypatch, caplog):
     monkeypatch.setattr(serve, "_IMAGE_SECONDS", 0.0)
     caplog.set_level(logging.WARNING)
 
-    def fed(images, task, source="0"):
+    def fed(images, task, source="0", is_tracked=False):
         Camera.images = list(images)
         view, failures = LiveView(), Failures()
         with Pool(one_object(), lambda model: task, library="sim", contexts=1) as pool:
             raised = None
             try:
-                serve._feed(pool, view, failures, str(source), serve._opened(str(source)), False)
+                serve._feed(
+                    pool, view, failures, str(source), serve._opened(str(source)), is_tracked
+                )
             except (OSError, RknnError) as error:
                 raised = error
             status = serve._status(view, pool, failures, serve._Load())
@@ -116,6 +119,21 @@ def test_frames_that_fail_are_left_out(feed, caplog, monkeypatch):
     assert "rknn_failed 50\n" in lines and "planted" not in lines
     (line,) = [record.getMessage() for record in caplog.records]
     assert line == "frames that failed and were skipped: 1, the last: planted 2"
+
+
+def test_objects_are_numbered(feed, monkeypatch):
+    """The viewer's JSON has the number of the track, from the second frame on."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of its own imports are none of ours
+        pytest.importorskip("trackers")
+    box = np.array([[10, 10, 30, 30]], np.float32)
+    one = Detections(box, np.array([0.9], np.float32), np.array([0], np.int32))
+    for is_tracked in (False, True):
+        monkeypatch.setattr(Camera, "paced", threading.Semaphore(1))
+        images = [JPEG] * 3
+        _, view, _ = feed(images, lambda frame, **options: one, is_tracked=is_tracked)
+        (found,) = json.loads(view.snapshot().found)["detections"]
+        assert found.get("tracker_id") == (0 if is_tracked else None)
 
 
 def test_only_a_row_of_failures_ends_it(feed, monkeypatch):
