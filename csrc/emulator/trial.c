@@ -43,7 +43,8 @@ static bool can_be_tried(const rkr_emu *emu, emu_node *node) {
             ok = has_values(emu_in(emu, node, i)) && !emu_in(emu, node, i)->is_pixel &&
                  i < EMU_MAX_VALUES;
             drawn++;
-        } else if (node->operation->run == NULL && (node->values->read >> i & 1) != 0) {
+        } else if (node->operation->run == NULL && i < EMU_MAX_VALUES &&
+                   (node->values->read >> i & 1) != 0) {
             ok = is_real(emu_in(emu, node, i));
         }
     }

@@ -50,7 +50,9 @@ def _run(model: Any, run: Any) -> None:
     try:
         run(feeds)
     except TypeError:
-        run([np.zeros(attr.shape, attr.stored.dtype.numpy) for attr in model.inputs])
+        stored = [np.zeros(attr.shape, attr.stored.dtype.numpy) for attr in model.inputs]
+        has_two = [attr.takes_pixels and attr.channels == 2 for attr in model.inputs]
+        run([own if is_own else feed for own, is_own, feed in zip(stored, has_two, feeds)])
 
 
 def _run_model(path: Path) -> None:
