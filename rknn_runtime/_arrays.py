@@ -107,7 +107,8 @@ def as_int(value: SupportsIndex, name: str, lowest: int, highest: int) -> int:
 
 def as_member(value: object, name: str, kind: type[_E], highest: int = 2**31 - 1) -> _E:
     """Take a member of an enum or a combination of flags, or its number; see `exact_int`."""
-    number = exact_int(value, name, f"a {kind.__name__}", kind)
+    example = f"a {kind.__name__} such as {kind.__name__}.{next(iter(kind)).name}"
+    number = exact_int(value, name, example, kind)
     if not 0 <= number <= highest:
         raise ValueError(f"{name}: expected 0 to {highest}, got {number}")
     try:

@@ -4,7 +4,7 @@ The model runs on the simulated NPU; the bundle answers these samples as it did,
 and runs where the model itself cannot.
 
 Examples:
-  rknn-runtime record yolov8n.rknn photo.npy -o yolov8n.bundle
+  rknn-runtime record yolov8n.rknn photo.jpg -o yolov8n.bundle
   rknn-runtime record yolov8n.rknn samples/*.npz -o yolov8n.bundle --json
 """
 
@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rknn_runtime._arrays import load_arrays
 from rknn_runtime._files import printable, replace_file
-from rknn_runtime.cli.files import check_readable, check_writable, told
+from rknn_runtime.cli.files import check_readable, check_writable, naming, told
 from rknn_runtime.cli.options import (
     add_switch,
     end_progress,
@@ -26,6 +27,7 @@ from rknn_runtime.cli.options import (
     shows_progress,
 )
 from rknn_runtime.errors import RknnError
+from rknn_runtime.vision.images import IMAGE_SUFFIXES
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -35,7 +37,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "samples",
         nargs="+",
         metavar="SAMPLE",
-        help="an .npy file with the input, or an .npz file with all inputs in their order",
+        help="a photo, which is letterboxed as by Detector; or an .npy file with the input, or an "
+        ".npz file with all inputs in their order",
     )
     parser.add_argument("-o", "--output", required=True, metavar="BUNDLE", help="the file to write")
     add_switch(parser, "--any-input", "let the first sample's outputs answer whatever comes")
@@ -49,7 +52,7 @@ def run(arguments: Namespace) -> None:
 
     check_readable(arguments.model, *arguments.samples)
     _check_place(arguments)
-    samples = [_arrays(name) for name in arguments.samples]
+    samples = _samples(arguments.model, arguments.samples)
     shows = shows_progress(arguments)
     try:
         bundle = record(
@@ -82,7 +85,23 @@ def _check_place(arguments: Namespace) -> None:
             raise RknnError(f"--output: expected another file than {name}, which is read")
 
 
-def _arrays(path: str) -> list[Any]:
-    """Read one sample."""
+def _samples(model: str, paths: Sequence[str]) -> list[list[Any]]:
+    """Read the samples; photos as the model takes them."""
     with refusals():
-        return list(load_arrays(path).values())
+        arrays = {path: list(load_arrays(path).values()) for path in paths if not _is_photo(path)}
+        photos = [path for path in paths if path not in arrays]
+        if photos:
+            from rknn_runtime.conversion.calibration import framed
+            from rknn_runtime.npu.model import Model
+            from rknn_runtime.vision.image_model import ImageModel
+
+            with naming(model), Model(model, library="sim") as loaded:
+                size, color = (own := ImageModel(loaded, None, None)).input_size, own.input_color
+            if color == "NV12":
+                raise ValueError(f"{model}: expected .npz files for a model that takes NV12")
+            arrays.update({path: [framed(Path(path), size, color)] for path in photos})
+    return [arrays[path] for path in paths]
+
+
+def _is_photo(path: str) -> bool:
+    return Path(path).suffix.lower() in IMAGE_SUFFIXES

@@ -147,9 +147,14 @@ def _array_pixels(array: NDArray[Any]) -> NDArray[np.uint8]:
         raise TypeError(f"image: expected an array of uint8 (0..255), got {array.dtype}")
     pixels = array[..., np.newaxis] if array.ndim == 2 else array
     if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4):
+        cure = ""
+        if array.ndim == 4:
+            cure = ": pass one image at a time, or all to Pool.map"
+        elif array.ndim == 3 and array.shape[0] in (1, 3, 4):
+            cure = ": pass image.transpose(1, 2, 0)"
         raise ValueError(
             "image: expected shape (height, width) or (height, width, channels) with "
-            f"1, 3 or 4 channels, got {array.shape}"
+            f"1, 3 or 4 channels, got {array.shape}{cure}"
         )
     if pixels.size == 0:
         raise ValueError(f"image: expected at least one pixel, got shape {array.shape}")

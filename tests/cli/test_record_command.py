@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from paths import PROJECT
 
+from rknn_runtime import Detector
 from rknn_runtime.cli import main
 
 MODEL = str(PROJECT / "examples" / "models" / "shapes_rk3588.rknn")
@@ -29,7 +30,7 @@ def test_no_file_is_taken_for_a_sample_that_is_none(sample, capsys) -> None:
     zipped = bytearray(Path("zipped.npz").read_bytes())
     zipped[100:130] = b"x" * 30
     files = {
-        "photo.jpg": b"\xff\xd8\xff\xe0 no photo",
+        "photo.gif": b"GIF89a no photo",
         "pickled.npy": sample.replace(b"'|u1'", b"'|O' "),
         "cut.npy": sample[:1000],
         "huge.npy": b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header,
@@ -70,3 +71,19 @@ def test_a_place_that_cannot_be_written_is_told_before_the_runs(
     for place, reason in (("nowhere/made", "nowhere: no such folder"), (".", ".: is a directory")):
         assert main(["record", MODEL, "sample.npy", "-o", place]) == 1
         assert reason in capsys.readouterr().err
+
+
+def test_photos(sample, capsys) -> None:
+    """They are letterboxed as by Detector, which finds the same in the bundle as in the model."""
+    pytest.importorskip("PIL")
+    photo = str(PROJECT / "examples" / "scenes" / "wide.jpg")
+    assert main(["record", MODEL, photo, "sample.npy", "-o", "x.bundle"]) == 0
+    assert capsys.readouterr().out.startswith("x.bundle: 2 samples")
+    found = []
+    for path in (MODEL, "x.bundle"):
+        with Detector.open(path, library="sim") as detector:
+            found.append(detector(photo).to_dict())
+    assert found[0] == found[1]
+    Path("no.jpg").write_bytes(b"no photo")
+    assert main(["record", MODEL, "no.jpg", "-o", "y.bundle"]) == 1
+    assert "no.jpg cannot be decoded" in capsys.readouterr().err

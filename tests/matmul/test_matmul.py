@@ -210,7 +210,7 @@ def test_out_is_written_and_returned(control):
         (((4, 4), 64, 64, INT8), ValueError, "different"),
         ((4.0, 64, 64, INT8), TypeError, "m: expected an integer"),
         (("4", 64, 64, INT8), TypeError, "m: expected an integer"),
-        ((4, 64, 64, "INT8"), TypeError, "dtype: expected a MatmulType"),
+        ((4, 64, 64, "INT8"), TypeError, r"expected a MatmulType such as MatmulType\.FLOAT16_MM_"),
         ((4, 64, 64, 0), ValueError, "dtype: expected a MatmulType"),
         ((4, 64, 64, 14), ValueError, "dtype: expected a MatmulType"),
         ((4, 64, 64, MatmulType.INT8_MM_INT4_TO_INT32), UnavailableError, "rk3588 does not"),

@@ -121,3 +121,17 @@ def test_no_other_place_opens_image_files():
         path.name for path in package.rglob("*.py") if "Image.open(" in path.read_text("utf-8")
     ]
     assert found == ["images.py"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "cure"),
+    [
+        ((2, 8, 9, 3), "one image at a time"),
+        ((3, 8, 9), r"transpose\(1, 2, 0\)"),
+        ((8, 9, 2), r"\(8, 9, 2\)$"),
+    ],
+)
+def test_the_usual_wrong_shapes_are_told_their_cure(shape: tuple[int, ...], cure: str) -> None:
+    """A batch, and the order of PyTorch; others only what is expected."""
+    with pytest.raises(ValueError, match=cure):
+        as_pixels(np.zeros(shape, np.uint8))
