@@ -190,7 +190,11 @@ class OnnxGraph:
         model = _copy(self._model, "graph")
         model.graph.CopyFrom(_copy(graph, "node", "input", "output", "initializer", "value_info"))
         model.graph.node.extend(self._nodes_for(needed))
-        model.graph.input.extend(each for each in graph.input if each.name in needed)
+        # Old exporters list weights as inputs, which may be given; from version 4 on they need not.
+        model.ir_version = max(model.ir_version, 4)
+        model.graph.input.extend(
+            each for each in graph.input if each.name in needed and each.name not in self._tensors
+        )
         model.graph.output.extend(self._described(name, kinds) for name in ends)
         model.graph.initializer.extend(each for each in graph.initializer if each.name in needed)
         data: bytes = model.SerializeToString()

@@ -274,6 +274,23 @@ def test_classes_and_distances_of_one_convolution_are_split(plus, head, family, 
     assert (ours.confidence < 0.99).sum() > 5
 
 
+def test_weights_that_are_listed_as_inputs_are_none(tmp_path):
+    """Old exporters do so; a step of a climb that replaces weights left inputs without values."""
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load_model_from_string(distributions(False).model())
+    model.ir_version = 3
+    for each in model.graph.initializer:
+        value = onnx.helper.make_tensor_value_info(each.name, each.data_type, each.dims)
+        model.graph.input.append(value)
+    path = tmp_path / "x.onnx"
+    path.write_bytes(model.SerializeToString())
+    plan = plan_of(path, {}, False, "auto", None, None)
+    cut = onnx.load_model_from_string(plan.onnx)
+    assert [each.name for each in cut.graph.input] == ["images"] and cut.ir_version >= 4
+    taken, found = found_in(plan.onnx, "picodet", 0.4)
+    assert (taken, len(found) > 10) == ("picodet", True)
+
+
 def test_paddle_is_told_by_the_names_of_its_tensors(tmp_path):
     """Older paddle2onnx numbers the nodes in its own way, and keeps the tensors' names."""
     onnx = pytest.importorskip("onnx")
