@@ -110,7 +110,7 @@ typedef struct {
 } rkr_yolo_grid;
 
 /* One scale, and one anchor of it, of a head whose boxes are relative to prior boxes. `box`: 4
- * channels. `score`: n_classes channels from score_first; for a softmax the channel before them is
+ * channels. `score`: n_classes channels from score_first; for a softmax the channel before it is
  * the background. `objectness`: one channel; data NULL: absent. */
 typedef struct {
     rkr_yolo_grid box;
@@ -125,7 +125,8 @@ typedef struct {
 #define RKR_ANGLE_LOGIT 1   /* the same of 1 / (1 + e^-v) */
 #define RKR_ANGLE_RADIANS 2 /* v */
 
-/* How scores become probabilities: they are, by 1 / (1 + e^-v), or by e^v / sum(e^v). */
+/* How scores become probabilities: they are, by 1 / (1 + e^-v), or by e^v / (e^v + e^b) of a single
+ * class and the background b. */
 #define RKR_SCORE_READY 0
 #define RKR_SCORE_SIGMOID 1
 #define RKR_SCORE_SOFTMAX 2 /* rkr_yolo_decode_priors alone */

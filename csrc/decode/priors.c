@@ -10,9 +10,9 @@
  *                 corner; confidence = sqrt(class score * objectness)
  *     SSD         variances 0.1 and 0.2, y before x (TensorFlow's object detection)
  *
- * A class can pass the threshold t of a softmax only if its logit is at least that of the
- * background + log(t / (1 - t)): this is tested on the stored integers, and the sum of powers is
- * worked out for what passes. Each factor of sqrt(a * b) >= t is at least t^2, as both are at
+ * The softmax of two passes the threshold t if the object is at least log(t / (1 - t)) above the
+ * background: bytes are compared as they are stored, and the exponential is worked out for what
+ * passes. Each factor of sqrt(a * b) >= t is at least t^2, as both are at
  * most 1. */
 #include "decode/candidates.h"
 #include "decode/grids.h"
@@ -81,32 +81,24 @@ static void decode_plain(rkr_yolo_decoder *decoder, const rkr_yolo_prior *prior,
     }
 }
 
-/* Scores that need a softmax, with the background before them. */
+/* Scores that need the softmax of background and object: 1 / (1 + e^(background - object)). */
 
 static void decode_hit(rkr_yolo_decoder *decoder, const rkr_yolo_prior *prior, uint32_t cell,
                        uint32_t first_source) {
-    const rkr_tensor_view *view = &prior->score;
-    const uint32_t first = prior->score_first, n = decoder->n_classes;
-    uint32_t class_id;
-    float highest = rkr_view_best(view, first, n, cell, &class_id), sum = 0.0f;
-    for (uint32_t k = 0; k <= n; k++) {
-        float value;
-        rkr_view_load(view, first - 1 + k, 1, cell, &value);
-        sum += expf(value - highest);
-    }
-    float score = 1.0f / sum;
+    float pair[2];
+    rkr_view_load(&prior->score, prior->score_first - 1, 2, cell, pair);
+    float score = rkr_sigmoid(pair[1] - pair[0]);
     if (score >= decoder->options.conf_threshold) {
-        push_box(decoder, &prior->box, cell, first_source, score, class_id);
+        push_box(decoder, &prior->box, cell, first_source, score, 0);
     }
 }
 
-/* The least number of steps of the scale that a class must be above the background. */
-static int32_t least_steps(const rkr_tensor_view *view, float threshold) {
-    float logit = rkr_logit_below(threshold);
-    if (!isfinite(logit)) {
-        return logit < 0.0f ? INT32_MIN : INT32_MAX;
+/* The least number of steps of the scale that the object must be above the background. */
+static int32_t least_steps(const rkr_tensor_view *view, float least) {
+    if (!isfinite(least)) {
+        return least < 0.0f ? INT32_MIN : INT32_MAX;
     }
-    double steps = floor((double)logit / (double)view->scale);
+    double steps = floor((double)least / (double)view->scale);
     return steps > 0x1p20 ? INT32_MAX : steps < -0x1p20 ? INT32_MIN : (int32_t)steps;
 }
 
@@ -115,31 +107,66 @@ static int32_t byte_at(const rkr_tensor_view *view, size_t at) {
                                           : ((const uint8_t *)view->data)[at];
 }
 
-static size_t place_of(const rkr_tensor_view *view, uint32_t channel) {
-    return (size_t)(channel / view->c2) * view->plane * view->c2 + channel % view->c2;
+static size_t place_of(const rkr_tensor_view *view, uint32_t channel, uint32_t cell) {
+    size_t group = channel / view->c2;
+    return (group * view->plane + cell) * view->c2 + channel % view->c2;
+}
+
+static void decode_bytes(rkr_yolo_decoder *decoder, const rkr_yolo_prior *prior, float least,
+                         uint32_t first_source) {
+    const rkr_tensor_view *view = &prior->score;
+    const int32_t steps = least_steps(view, least);
+    size_t background = place_of(view, prior->score_first - 1, 0);
+    size_t object = place_of(view, prior->score_first, 0);
+    const uint32_t n_cells = rkr_view_cells(view);
+    for (uint32_t cell = 0; cell < n_cells; cell++, background += view->c2, object += view->c2) {
+        if (byte_at(view, object) - byte_at(view, background) >= steps) {
+            decode_hit(decoder, prior, cell, first_source);
+        }
+    }
+}
+
+#define BLOCK_CELLS 32u
+#define BLOCK_LANES 16u
+
+/* Dequantize the channel group of `channel`, of n cells; its values are c2 apart in the result. */
+static const float *load_block(const rkr_tensor_view *view, uint32_t channel, uint32_t cell,
+                               uint32_t n, float *buffer) {
+    const size_t at = place_of(view, channel - channel % view->c2, cell);
+    const char *src = (const char *)view->data + at * rkr_type_size(view->type);
+    rkr_choose_dequantize(view->type)(src, n * view->c2, buffer, view->zero_point, view->scale);
+    return buffer + channel % view->c2;
+}
+
+static void decode_blocks(rkr_yolo_decoder *decoder, const rkr_yolo_prior *prior, float least,
+                          uint32_t first_source) {
+    const rkr_tensor_view *view = &prior->score;
+    const uint32_t object = prior->score_first, n_cells = rkr_view_cells(view), c2 = view->c2;
+    const bool same_group = object / c2 == (object - 1) / c2;
+    float buffers[2][BLOCK_CELLS * BLOCK_LANES];
+    for (uint32_t start = 0; start < n_cells; start += BLOCK_CELLS) {
+        const uint32_t left = n_cells - start, n = left < BLOCK_CELLS ? left : BLOCK_CELLS;
+        const float *objects = load_block(view, object, start, n, buffers[0]);
+        const float *backgrounds =
+            same_group ? objects - 1 : load_block(view, object - 1, start, n, buffers[1]);
+        for (uint32_t i = 0; i < n; i++) {
+            if (objects[i * c2] - backgrounds[i * c2] >= least) {
+                decode_hit(decoder, prior, start + i, first_source);
+            }
+        }
+    }
 }
 
 static void decode_softmax(rkr_yolo_decoder *decoder, const rkr_yolo_prior *prior,
                            uint32_t first_source) {
     const rkr_tensor_view *view = &prior->score;
-    const uint32_t n_cells = rkr_view_cells(view), first = prior->score_first;
-    if (rkr_view_is_8_bit(view) && decoder->n_classes == 1) {
-        const int32_t least = least_steps(view, decoder->options.conf_threshold);
-        const size_t step = view->c2;
-        size_t background = place_of(view, first - 1), object = place_of(view, first);
-        for (uint32_t cell = 0; cell < n_cells; cell++, background += step, object += step) {
-            if (byte_at(view, object) - byte_at(view, background) >= least) {
-                decode_hit(decoder, prior, cell, first_source);
-            }
-        }
-        return;
-    }
     const float least = rkr_logit_below(decoder->options.conf_threshold);
-    for (uint32_t cell = 0; cell < n_cells; cell++) {
-        uint32_t class_id;
-        float background, highest = rkr_view_best(view, first, decoder->n_classes, cell, &class_id);
-        rkr_view_load(view, first - 1, 1, cell, &background);
-        if (highest - background >= least - 1e-3f) { /* the difference is rounded */
+    if (rkr_view_is_8_bit(view)) {
+        decode_bytes(decoder, prior, least, first_source);
+    } else if (view->c2 <= BLOCK_LANES) {
+        decode_blocks(decoder, prior, least, first_source);
+    } else {
+        for (uint32_t cell = 0; cell < rkr_view_cells(view); cell++) {
             decode_hit(decoder, prior, cell, first_source);
         }
     }
@@ -160,7 +187,8 @@ static int check_prior(const rkr_yolo_decoder *decoder, const rkr_yolo_prior *pr
     const uint32_t n_cells = rkr_view_cells(&grid->view);
     const bool softmax = decoder->sigmoid == RKR_SCORE_SOFTMAX;
     if (!rkr_view_has(&prior->score, prior->score_first, decoder->n_classes) ||
-        (softmax && prior->score_first == 0) || rkr_view_cells(&prior->score) != n_cells) {
+        (softmax && (prior->score_first == 0 || decoder->n_classes != 1)) ||
+        rkr_view_cells(&prior->score) != n_cells) {
         return RKR_ERR_SHAPE;
     }
     if (prior->objectness.data != NULL &&
