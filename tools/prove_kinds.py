@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="List the kinds of tasks that are proven.")
     parser.add_argument("--results", type=Path, nargs="*", default=[])
     parser.add_argument("--models", type=Path, nargs="*", default=[], help="folders")
+    parser.add_argument("--keep", action="store_true", help="the kinds that the header has")
     options = parser.parse_args()
     found = {}
     for path in options.results:
@@ -52,10 +54,12 @@ def main() -> int:
             rarest = min(kinds_of(row), key=right.__getitem__)
             if right[rarest] < _MANY:
                 blamed[rarest] = f"{row['case']} {row['pair']}"
+    text = HEADER.read_text("utf-8")
     rows: dict[str, int] = {}
+    if options.keep:
+        rows = {kind: int(bits, 16) for kind, bits in re.findall(r'{"(.*)", (0x\w+)}', text)}
     for kind, family in right.keys() - blamed.keys():
         rows[kind] = rows.get(kind, 0) | 1 << family
-    text = HEADER.read_text("utf-8")
     begin, end = text.index("proven_kinds[] = {\n"), text.rindex("};\n")
     lines = [f'    {{"{kind}", 0x{rows[kind]:02x}}},\n' for kind in sorted(rows)]
     HEADER.write_text(text[:begin] + "proven_kinds[] = {\n" + "".join(lines) + text[end:], "utf-8")
