@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import threading
@@ -80,6 +81,22 @@ def test_a_limit_of_threads_is_one_line(
     if status:
         assert said == "rknn-runtime: can't start new thread: raise the limit of `ulimit -u`\n"
     assert (status == 0) == (len(started) <= allowed)
+
+
+def test_a_limit_of_memory_stops_threads_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their stacks find no room below ``ulimit -v``, so that limit is named first."""
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (400 << 20, 400 << 20))
+
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    model = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
+    photo = PROJECT / "examples" / "scenes" / "scene.png"
+    assert main(["detect", str(model), str(photo), "--sim"]) == 1
+    assert capsys.readouterr().err.endswith("raise the limit of `ulimit -v` or `ulimit -u`\n")
 
 
 def test_without_a_library_the_options_are_named(

@@ -126,3 +126,35 @@ assert control.live == Live(0, 0, 0), control.live
 print("fine")
 """
     assert script(ending) == (0, "fine\n", "")
+
+
+def test_a_further_interpreter_in_the_process_does_no_harm():
+    """It gets the same results, or NumPy's refusal to be loaded twice; this one goes on."""
+    ending = """
+try:
+    import _interpreters as interpreters
+    further, execute = interpreters.create("legacy"), interpreters.exec
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    further, execute = interpreters.create(isolated=False), interpreters.run_string
+reader, writer = os.pipe()
+name = next(iter(FLOWS))
+inner = f'''
+import os
+try:
+    import numpy
+except ImportError:
+    os.write({writer}, b"refused")
+else:
+    from flows import opened
+    flow = opened({name!r})
+    os.write({writer}, repr(flow.run()).encode())
+    flow.close()
+'''
+execute(further, inner)
+interpreters.destroy(further)
+assert os.read(reader, 1 << 16).decode() in ("refused", repr(expected[name]))
+assert repr(made[name].run()) == repr(expected[name])
+print("fine")
+"""
+    assert script(ending) == (0, "fine\n", "")
