@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.heads.keypoints import EmbeddingDecoder, KeypointDecoder
     from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
     from rknn_runtime.vision.heads.pair import PairDecoder, QueriesDecoder
-    from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
+    from rknn_runtime.vision.heads.pose import (
+        JoinedPoseDecoder,
+        SinglePoseDecoder,
+        SplitPoseDecoder,
+    )
     from rknn_runtime.vision.heads.priors import SsdDecoder
     from rknn_runtime.vision.heads.scene import MapDecoder, SceneDecoder
     from rknn_runtime.vision.heads.segmentation import (
@@ -48,6 +52,7 @@ __all__ = [
     "EmbeddingDecoder",
     "EndToEndDecoder",
     "GflDecoder",
+    "JoinedPoseDecoder",
     "KeypointDecoder",
     "MapDecoder",
     "PairDecoder",
@@ -82,7 +87,7 @@ _HOMES = {
     "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
     "pair": ("PairDecoder", "QueriesDecoder"),
     "priors": ("SsdDecoder",),
-    "pose": ("SinglePoseDecoder", "SplitPoseDecoder"),
+    "pose": ("JoinedPoseDecoder", "SinglePoseDecoder", "SplitPoseDecoder"),
     "scene": ("MapDecoder", "SceneDecoder"),
     "segmentation": ("AnchorSegmentationDecoder", "SingleSegmentationDecoder",
                      "SplitSegmentationDecoder"),

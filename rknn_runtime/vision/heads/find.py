@@ -41,8 +41,10 @@ from rknn_runtime.vision.heads.pair import (
     read_queries,
 )
 from rknn_runtime.vision.heads.pose import (
+    JoinedPoseDecoder,
     SinglePoseDecoder,
     SplitPoseDecoder,
+    read_pose_joined,
     read_pose_single,
     read_pose_split,
 )
@@ -251,6 +253,7 @@ FORMS: tuple[_Form, ...] = (
     _Form("retinaface", RetinaFaceDecoder, read_retinaface, ("retinaface",)),
     _Form("scrfd", ScrfdDecoder, read_scrfd, ("scrfd",)),
     _Form("yunet", YunetDecoder, read_yunet, ("yunet",)),
+    _Form("yolov8-face", JoinedPoseDecoder, read_pose_joined, ("yolov8-face",)),
     _Form("yolov5-face", AnchorFaceDecoder, read_anchor_faces, ("yolov5-face",)),
     _Form("picodet", GflDecoder, partial(read_picodet, rows=True), _GFL),
     _Form("nanodet-plus", GflDecoder, read_nanodet_plus, ("nanodet-plus",), {"plus": True}),

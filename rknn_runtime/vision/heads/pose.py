@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.letterbox import LetterboxTransform
 from rknn_runtime.vision.plausibility import Symptom, coarse_keypoints
 
+#: Bins of each distance, if they are not told by an output of boxes alone.
+_JOINED_BINS = 16
+
 
 @dataclass(frozen=True)
 class PoseForm:
@@ -48,6 +51,8 @@ class PoseForm:
     points: list[TensorAttr]
     raw: bool
     doubts: int
+    #: The first channel of the keypoints in their outputs.
+    first: int = 0
 
 
 def read_pose_split(
@@ -75,6 +80,23 @@ def read_pose_split(
         return "expected keypoints [1, 3 * k, h, w] beside box and class of each scale"
     boxes, maps, doubts = found
     return PoseForm(boxes.num_classes, boxes, maps, True, doubts)
+
+
+def read_pose_joined(
+    outputs: Outputs, input_size: Size, *, bins: int | None = None
+) -> PoseForm | str:
+    """Read the form of `JoinedPoseDecoder`, of 16 bins."""
+    if bins not in (None, _JOINED_BINS):
+        return f"expected {_JOINED_BINS} bins"
+    scales = by_scale(outputs, input_size, (1,))
+    channels = 4 * _JOINED_BINS + 1
+    if isinstance(scales, str) or len(scales) < 2:
+        return "expected one output for each of several scales"
+    if scales[0][0].shape[1] != channels + 15:
+        return f"expected [1, {channels} + 15, h, w] per scale"
+    form = SplitForm(1, _JOINED_BINS, scales, 0)
+    # Boxes of 16 classes have as many channels.
+    return PoseForm(1, form, [attr for (attr,) in scales], True, 4, channels)
 
 
 def read_pose_single(
@@ -149,12 +171,13 @@ class SplitPoseDecoder(SplitDecoder):
 
     def _add_task(self, form: PoseForm) -> None:
         self._n_cells = form.boxes.n_cells
-        self._channels, self._planes = form.points[0].shape[1], 1
+        self._channels, self._planes = form.points[0].shape[1] - form.first, 1
         self._raw = _RawKeypoints(form, self.input_size) if form.raw else None
         self._points = ffi.new("rkr_yolo_grid[]", len(form.points))
         if form.raw:
             for grid, attr in zip(self._points, form.points):
                 self._binding(attr).add_grid(grid.view, *grid_of(attr))
+                grid.first = form.first
             return
         (points,) = form.points
         if len(points.shape) == 4:
@@ -182,6 +205,19 @@ class SplitPoseDecoder(SplitDecoder):
         return _with_keypoints(self, values, transform)
 
 
+class JoinedPoseDecoder(SplitPoseDecoder):
+    """Decode YOLOv8-face as its project exports it: one output per scale, ``[1, 80, h, w]``.
+
+    64 channels of boxes and one class (see `SplitDecoder`), then x, y and confidence of five
+    points as of `SplitPoseDecoder`. ``keypoints`` of the detections is ``(n, 5, 3) float32``.
+    (Layout: derronqi/yolov8-face.)
+
+    Arguments and exceptions are as for `SplitDecoder`.
+    """
+
+    _read = staticmethod(read_pose_joined)
+
+
 class _RawKeypoints:
     """Works out keypoints from the outputs of convolutions."""
 
@@ -202,10 +238,12 @@ class _RawKeypoints:
         scale = np.searchsorted(self._starts, source, side="right") - 1
         y, x = np.divmod(source - self._starts[scale], self._widths[scale])
         corner = np.stack([x, y], axis=1).astype(np.float32) + np.float32(self._centre)
-        values[..., :2] *= np.float32(self._factor)
-        values[..., :2] += corner[:, None]
-        values[..., :2] *= self._strides[scale][:, None]
-        with np.errstate(over="ignore"):  # e to a large number is infinity, and 1 / it is 0
+        # Values of no trained network may be too large; e to a large number is infinity, and
+        # 1 / it is 0.
+        with np.errstate(over="ignore", invalid="ignore"):
+            values[..., :2] *= np.float32(self._factor)
+            values[..., :2] += corner[:, None]
+            values[..., :2] *= self._strides[scale][:, None]
             values[..., 2] = 1 / (1 + np.exp(-values[..., 2]))
         return values
 

@@ -154,3 +154,25 @@ def test_keypoints_as_convolutions_give_them(dtype, bins):
         points.append(each.reshape(K, 3, -1))
     expected_points = np.concatenate(points, axis=2)[..., expected[3]].transpose(2, 0, 1)
     np.testing.assert_allclose(found.keypoints, expected_points, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+def test_faces_of_one_output_for_each_scale(dtype):
+    """YOLOv8-face's own export: told by a single label or its name, and the same faces."""
+    scene = Scene(21, (256, 256), (8, 16, 32), 1)
+    pairs = planted_split.planted(scene, 16, logits=True)
+    points = [scene.rng.normal(0, 2, (15, *grid)).astype(np.float32) for grid in scene.grids()]
+    joined = [np.concatenate([*pair, each]) for pair, each in zip(pairs, points)]
+    attrs, raw, real = deliver_all(joined, dtype, "c2=16")
+    cut = [x[a:b] for x in real for a, b in ((0, 64), (64, 65), (65, 80))]
+    apart, arrays, _ = deliver_all(cut, "float32", "nchw")
+    expected = find_head(apart, scene.size, "yolov8-pose").make(logits=True)(arrays)
+    assert find_head(attrs, scene.size).head == "yolov8-joined"
+    for head, labels in (("auto", 1), ("yolov8-face", None)):
+        reading = find_head(attrs, scene.size, head, labels)
+        assert (reading.head, reading.num_classes) == ("yolov8-face", 1)
+        found = reading.make()(raw)
+        assert found.keypoints.shape[1:] == (5, 3)
+        np.testing.assert_allclose(found.xyxy, expected.xyxy, atol=0.02)
+        np.testing.assert_allclose(found.keypoints, expected.keypoints, atol=0.02)
+        assert len(found) == len(scene.xyxy)
