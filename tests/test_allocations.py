@@ -15,14 +15,27 @@ import pytest
 from bundles import one_object, output, recorded
 from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
 from custom_models import FRAME as OPERATED
+from native_tensors import deliver
 from paths import DATA
+from planting.scene import numbers
+from planting.text import words_map
 
-from rknn_runtime import Detector, GeneralModel, InitFlag, Model, TensorMemory, _rkr, letterbox
+from rknn_runtime import (
+    Detector,
+    GeneralModel,
+    InitFlag,
+    Model,
+    Segmenter,
+    TensorMemory,
+    _rkr,
+    letterbox,
+)
 from rknn_runtime.errors import RknnError
 from rknn_runtime.npu import raw
 from rknn_runtime.npu.library import open_library
 from rknn_runtime.sim import Live
 from rknn_runtime.vision import nms
+from rknn_runtime.vision.heads import MapDecoder, SceneDecoder, TextBoxDecoder
 
 #: What a file gave when nothing failed.
 EXPECTED: dict[str, str] = {}
@@ -90,6 +103,15 @@ def use_kernels() -> None:
         letterbox(np.zeros(shape, np.uint8), (64, 64))
 
 
+def use_maps_and_text() -> None:
+    attr, raw_map, _ = deliver(words_map(), "int8", "c2=16")
+    assert len(TextBoxDecoder([attr], (64, 96))(raw_map)) == 3
+    assert SceneDecoder([attr], (64, 96))(raw_map).max() == 1
+    assert MapDecoder([attr], (64, 96))(raw_map).max() > 0.8
+    with Model(numbers(), library="sim") as model:
+        assert Segmenter(model)(np.zeros((32, 48, 3), np.uint8)).class_map.max() == 2
+
+
 USES: dict[str, Callable[[], None]] = {
     "Model-rk3588": lambda: use_a_model("rk3588"),
     "Model-rv1106": lambda: use_a_model("rv1106"),
@@ -100,6 +122,7 @@ USES: dict[str, Callable[[], None]] = {
     "custom operator": use_an_operator,
     "flight": use_a_flight,
     "kernels": use_kernels,
+    "maps and text": use_maps_and_text,
 }
 
 

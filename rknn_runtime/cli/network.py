@@ -14,6 +14,7 @@ from rknn_runtime.cli.files import check_readable, line_of, told
 from rknn_runtime.cli.options import refusals
 from rknn_runtime.cli.tables import table
 from rknn_runtime.errors import RknnError
+from rknn_runtime.vision.tasks import TASKS
 
 
 def run(models: Sequence[str], arguments: Namespace) -> int:
@@ -46,7 +47,7 @@ def _described(model: Path, arguments: Namespace) -> dict[str, Any]:
         "nodes": len(graph.nodes),
         "inputs": {name: shape and list(shape) for name, shape in graph.inputs.items()},
         "outputs": {name: list(graph.shape(name) or ()) or None for name in graph.outputs},
-        "cut": [], "head": None, "classes": None, "notes": [],
+        "cut": [], "head": None, "task": None, "classes": None, "notes": [],
     }  # fmt: skip
     try:
         plan = plan_of(model, load, False, "auto", None, "RGB")
@@ -57,6 +58,7 @@ def _described(model: Path, arguments: Namespace) -> dict[str, Any]:
     said.update(
         cut=list(plan.cut),
         head=plan.head.name if plan.head else plan.read_as,
+        task=plan.task,
         classes=plan.head.num_classes if plan.head and named is None else named,
         notes=list(plan.notes),
     )
@@ -69,6 +71,8 @@ def _page(said: dict[str, Any]) -> list[str]:
         for name, shape in said[word].items():
             rows.append((word[:-1], f"{name} {_shape(shape)}"))
     rows.append(("head", said["head"] or "none that Detector reads"))
+    if said["task"] in TASKS:
+        rows.append(("read by", TASKS[said["task"]].name))
     if said["classes"] is not None:
         rows.append(("classes", str(said["classes"])))
     rows.append(("cut at", ", ".join(said["cut"]) or "nothing is cut off"))

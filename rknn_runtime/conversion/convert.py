@@ -219,7 +219,7 @@ def convert(
             found = judged(place, plan, shown, folder, config, simulate, notes)
     return Conversion(
         place, chip.name, plan.cut, plan.head.name if plan.head else plan.read_as, tuple(notes),
-        found, log, climbed,
+        found, log, climbed, plan.task,
     )  # fmt: skip
 
 

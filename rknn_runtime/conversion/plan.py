@@ -102,6 +102,8 @@ def plan_of(
     size, channels = _image(inputs)
     family = convention_of(graph, found, size, channels)
     text = text_facts(graph, family) if found is None else {}
+    if text:  # which nobody expects to be cut
+        notes = [note for note in notes if not note.startswith("not cut:")]
     task = task or text.get("task")
     color = color or ("RGB" if family is None else family.color)
     gray = "GRAY" if channels == 1 else color

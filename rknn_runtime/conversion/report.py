@@ -24,6 +24,7 @@ from rknn_runtime.modelfile.reader import read
 from rknn_runtime.npu.model import Model
 from rknn_runtime.sim.emulator import Verdict
 from rknn_runtime.sim.inspection import TensorComparison
+from rknn_runtime.vision.tasks import TASKS
 
 _NORMALIZATION = ("mean_values", "std_values")
 #: Layers in the report.
@@ -105,6 +106,14 @@ class Conversion:
     log: str = field(repr=False)
     #: The steps that led to the file; None without a target.
     climb: Climb | None = None
+    #: What the file is for, as ``rknn-runtime detect --task`` takes it; None if it is not known.
+    task: str | None = None
+
+    def _reader(self) -> str:
+        """Say what reads the file."""
+        if self.head is None and self.task in TASKS:
+            return f"read by {TASKS[self.task].name}"
+        return f"head {self.head or 'not known'}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all but the log as plain Python values, ready for JSON."""
@@ -113,6 +122,7 @@ class Conversion:
             "target": self.target,
             "cut": list(self.cut),
             "head": self.head,
+            "task": self.task,
             "notes": list(self.notes),
             "report": self.report and self.report.to_dict(),
             "climb": self.climb and self.climb.to_dict(),
@@ -121,9 +131,9 @@ class Conversion:
     def to_html(self) -> str:
         """Return the report as a page with plots and images, which loads nothing from elsewhere."""
         ends = f"cut at {len(self.cut)} tensors" if self.cut else "ends as it did"
-        head = html.escape(self.head or "not known")
+        reader = html.escape(self._reader())
         parts = [] if self.report is None else [verdict_part(self.report.accuracy.verdict)]
-        parts.append(f"<p>For {self.target}; {ends}; head {head}.</p>")
+        parts.append(f"<p>For {self.target}; {ends}; {reader}.</p>")
         parts += [f'<p class="note">{html.escape(note)}</p>' for note in self.notes]
         if self.climb is not None:
             parts += self.climb.to_html()
@@ -133,7 +143,7 @@ class Conversion:
 
     def __str__(self) -> str:
         ends = f"cut at {len(self.cut)} tensors" if self.cut else "ends as it did"
-        lines = [f"{self.path}: for {self.target}, {ends}, head {self.head or 'not known'}"]
+        lines = [f"{self.path}: for {self.target}, {ends}, {self._reader()}"]
         lines += [f"note: {note}" for note in self.notes]
         if self.climb is not None:
             lines += str(self.climb).split("\n")

@@ -112,7 +112,7 @@ def text_line(characters):
     return net.model(character=characters)
 
 
-def test_a_text_recognizer_keeps_its_characters(toolkit, tmp_path):
+def test_a_text_recognizer_keeps_its_characters(toolkit, tmp_path, capsys):
     """In the custom string; if they do not fit, in a file beside the model, which a note names."""
     path = tmp_path / "line.onnx"
     path.write_bytes(text_line("a\nb\n \n"))
@@ -124,8 +124,12 @@ def test_a_text_recognizer_keeps_its_characters(toolkit, tmp_path):
     said = json.loads(toolkit.calls["config"]["custom_string"])
     assert said["task"] == "text-recognition" and said["characters"] == "ab "
     assert said["input"] == {"width": 128, "height": 32, "color": "BGR"}
+    assert ", read by TextRecognizer\n" in str(made) and made.task == "text-recognition"
+    assert not any(note.startswith("not cut") for note in made.notes)
     pixels = np.load(toolkit.first_image)[0]
     assert np.all(pixels[:, :, :64] == 200) and np.all(pixels[:, :, 64:] == 127)
+    assert main(["info", str(path)]) == 0
+    assert "read by  TextRecognizer" in capsys.readouterr().out
     many = [chr(0x4E00 + i) for i in range(500)]
     path.write_bytes(text_line("\n".join(many)))
     made = convert(path, "rk3588", report=False, environment=toolkit.folder)
