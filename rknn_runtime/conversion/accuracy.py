@@ -101,6 +101,10 @@ class Match:
     #: The confidence of the reference, and of the other.
     confidence: float
     other_confidence: float
+    #: How far the keypoints of both are apart in pixels of the network's input, on average and at
+    #: most; None: there are none.
+    points_apart: float | None = None
+    worst_point: float | None = None
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,17 @@ class DetectionRow:
     def max_confidence_difference(self) -> float:
         """The largest absolute difference of confidence of the matches; NaN without a match."""
         found = [abs(m.other_confidence - m.confidence) for m in self.matches]
+        return max(found, default=math.nan)
+
+    @property
+    def mean_points_apart(self) -> float:
+        """The mean distance of keypoints of the matches in pixels; NaN without keypoints."""
+        return _mean([m.points_apart for m in self.matches if m.points_apart is not None])
+
+    @property
+    def max_points_apart(self) -> float:
+        """The largest distance of keypoints of the matches in pixels; NaN without keypoints."""
+        found = [m.worst_point for m in self.matches if m.worst_point is not None]
         return max(found, default=math.nan)
 
 
@@ -191,7 +206,13 @@ class AccuracyReport:
         said = {"verdict": self.verdict._asdict(), **asdict(replace(self, examples=()))}
         del said["examples"]
         if self.detections is not None:
-            for name in ("mean_iou", "mean_confidence_difference", "max_confidence_difference"):
+            for name in (
+                "mean_iou",
+                "mean_confidence_difference",
+                "max_confidence_difference",
+                "mean_points_apart",
+                "max_points_apart",
+            ):
                 said["detections"][name] = getattr(self.detections, name)
         plain: dict[str, Any] = _plain(said)
         return plain
@@ -231,7 +252,23 @@ def _words(row: DetectionRow) -> list[str]:
             f"at least; confidence {row.mean_confidence_difference:.4f} apart on average, "
             f"{row.max_confidence_difference:.4f} at most"
         )
+    if not math.isnan(row.mean_points_apart):
+        lines.append(
+            f"keypoints: {row.mean_points_apart:.2f} pixels apart on average, "
+            f"{row.max_points_apart:.2f} at most"
+        )
     return lines
+
+
+def _points_apart(
+    ours: Detections, theirs: Detections, i: int, j: int
+) -> tuple[float | None, float | None]:
+    """Return the mean and the largest distance of the keypoints of two objects."""
+    if ours.keypoints is None or theirs.keypoints is None or ours.keypoints.shape[1] == 0:
+        return None, None
+    difference = ours.keypoints[i, :, :2].astype(float) - theirs.keypoints[j, :, :2]
+    apart = np.hypot(difference[:, 0], difference[:, 1])
+    return float(apart.mean()), float(apart.max())
 
 
 def _mean(values: list[float]) -> float:
@@ -511,6 +548,7 @@ class _Run:
                     float(iou[i, j]),
                     float(ours.confidence[i]),
                     float(theirs.confidence[j]),
+                    *_points_apart(ours, theirs, i, j),
                 )
             )
         alone = (

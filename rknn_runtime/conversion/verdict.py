@@ -164,6 +164,8 @@ def accuracy_parts(report: Report) -> Iterator[str]:
                 ("mean IoU", f"{found.mean_iou:.4f}"),
                 ("mean difference of confidence", f"{found.mean_confidence_difference:.4f}"),
             ]
+        if found.mean_points_apart == found.mean_points_apart:  # not NaN
+            rows.append(("keypoints apart", f"{found.mean_points_apart:.2f} pixels"))
         yield table((), rows)
         pairs = [(match.confidence, match.other_confidence) for match in found.matches]
         yield _scatter(pairs) + _histogram([match.iou for match in found.matches])

@@ -9,13 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from paths import PROJECT
+from planting import Scene, faces
 
-from rknn_runtime import Detector, GeneralModel, Model
+from rknn_runtime import Detector, GeneralModel, Model, TensorType
 from rknn_runtime.cli.main import main
 from rknn_runtime.conversion.accuracy import average_precision, compare
 from rknn_runtime.conversion.verdict import Advice, verdict_part
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.sim import record
+from rknn_runtime.sim import (
+    Record,
+    bundle_from_arrays,
+    describe_input,
+    describe_output,
+    record,
+)
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.readers import from_yolo
 
@@ -118,6 +125,35 @@ def test_float_beside_the_emulated_commands() -> None:
     assert found.mean_iou > 0.9
     assert found.max_confidence_difference < 0.06
     assert f"detections: {found.count} and {found.count}, {found.count} in both" in str(report)
+
+
+def test_keypoints_are_compared_in_pixels() -> None:
+    """Faces whose points all lie 3 pixels to the right and 4 below, or not at all apart."""
+    size = (192, 160)
+    scales = faces.yunet(Scene(3, size, (8, 16, 32), 1), True)
+    sides = []
+    for moved in (0, 1):
+        arrays = [x.copy() for scale in scales for x in scale]
+        for points, stride in zip(arrays[3::4], (8, 16, 32)):
+            points[::2] += moved * 3 / stride
+            points[1::2] += moved * 4 / stride
+        floats = {"dtype": TensorType.FLOAT32, "zero_point": None, "scale": None}
+        outputs = [describe_output(f"o{i}", (1, *x.shape), **floats) for i, x in enumerate(arrays)]
+        given = describe_input("image", (1, 3, *size), zero_point=-128, scale=1 / 255)
+        said = json.dumps({"head": "yunet", "options": {"logits": True}, "labels": ["face"]})
+        record_of = Record([x[None] for x in arrays])
+        sides.append(bundle_from_arrays([given], outputs, [record_of], custom_string=said))
+    image = np.zeros((1, *size, 3), np.uint8)
+    report = compare(*sides, [image], detect=True)
+    found = report.detections
+    assert found is not None and len(found.matches) > 5
+    assert found.mean_points_apart == pytest.approx(5, abs=0.02)
+    assert found.max_points_apart == pytest.approx(5, abs=0.02)
+    assert "keypoints: 5.00 pixels apart on average, 5.00 at most" in str(report)
+    assert report.to_dict()["detections"]["mean_points_apart"] == pytest.approx(5, abs=0.02)
+    assert "5.00 pixels" in report.to_html()
+    same = compare(sides[0], sides[0], [image], detect=True).detections
+    assert same is not None and same.max_points_apart == 0
 
 
 def test_every_side_gives_the_same_numbers(tmp_path: Path) -> None:
