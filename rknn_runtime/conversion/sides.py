@@ -198,7 +198,8 @@ _TOLD = ("logits", "normalized")
 class Decoding:
     """A decoder per side, for float32 outputs in the framework's order.
 
-    Quantized outputs of one side tell the head of both.
+    Quantized outputs of one side tell the head of both, and what their ranges tell of outputs that
+    have the same shapes: a whole graph may have the sigmoid that a cut one lacks.
 
     Args:
         sides: The two sides.
@@ -260,18 +261,21 @@ class Decoding:
     def _made(self, results: list[list[Array]], size: tuple[int, int]) -> list[Decoder]:
         """Make the decoders from the first outputs."""
         told: dict[str, Any] = {}
+        alike: list[tuple[int, ...]] = []
         head = self._head
         for side in self._sides:
             if side.outputs is not None and all(attr.affine for attr in side.outputs):
                 reading = find_head(side.outputs, size, head, self._classes)
                 probe = reading.make(**self._options)
                 told = {name: getattr(probe, name) for name in _TOLD if hasattr(probe, name)}
+                alike = [attr.nchw_shape for attr in side.outputs]
                 break
         decoders = []
         for side, arrays in zip(self._sides, results):
             attrs = [float_attr(side, i, array) for i, array in enumerate(arrays)]
             reading = find_head(attrs, size, head, self._classes)
-            decoders.append(_with(reading, told, self._options))
+            is_alike = [attr.shape for attr in attrs] == alike
+            decoders.append(_with(reading, told if is_alike else {}, self._options))
         return decoders
 
 

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from native_tensors import quantize
 from paths import PROJECT
 from planting import Scene, faces
+from planting.rows import as_rows
+from reference.yolo import sigmoid
 
 from rknn_runtime import Detector, GeneralModel, Model, TensorType
 from rknn_runtime.cli.main import main
@@ -154,6 +157,29 @@ def test_keypoints_are_compared_in_pixels() -> None:
     assert "5.00 pixels" in report.to_html()
     same = compare(sides[0], sides[0], [image], detect=True).detections
     assert same is not None and same.max_points_apart == 0
+
+
+def test_a_whole_graph_keeps_its_sigmoid_beside_a_cut_one() -> None:
+    """SCRFD as it was exported, with probabilities as rows, and its int8 file with logits."""
+    size = (192, 160)
+    scales = faces.scrfd(Scene(4, size, (8, 16, 32), 1), True, 2)
+    whole = []
+    for part, channels in enumerate((1, 4, 10)):
+        for scale in scales:
+            rows = as_rows(scale[part], channels)[..., 0].T[None]
+            whole.append(sigmoid(rows) if part == 0 else rows)
+    quantized = [quantize(x[None], "int8") for scale in scales for x in scale]
+    outputs = [
+        describe_output(f"o{i}", q.shape, zero_point=zero_point, scale=scale)
+        for i, (q, zero_point, scale) in enumerate(quantized)
+    ]
+    given = describe_input("image", (1, 3, *size), zero_point=-128, scale=1 / 255)
+    cut = bundle_from_arrays([given], outputs, [Record([q for q, _, _ in quantized])])
+    image = np.zeros((1, *size, 3), np.uint8)
+    found = compare([whole], cut, [image], detect=True).detections
+    assert found is not None
+    assert found.count == found.other_count == len(found.matches) > 5
+    assert found.max_confidence_difference < 0.05
 
 
 def test_every_side_gives_the_same_numbers(tmp_path: Path) -> None:
