@@ -72,6 +72,8 @@ def text_facts(graph: OnnxGraph, family: Convention | None) -> dict[str, str]:
     if family == TEXT_DETECTOR:
         return {"task": "text-detection"}
     (shape, *others) = [graph.shape(name) or () for name in graph.outputs]
+    if family == TEXT_LINE and shape == (1, 2):  # upright, or turned round
+        return {"task": "classify"}
     said = graph.metadata.get("character", "")
     if others or len(shape) != 3 or (family != TEXT_LINE and not said):
         return {}

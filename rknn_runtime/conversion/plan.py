@@ -10,7 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rknn_runtime.conversion.conventions import Convention, convention_of, text_facts
+from rknn_runtime.conversion.conventions import (
+    TEXT_LINE,
+    Convention,
+    convention_of,
+    text_facts,
+)
 from rknn_runtime.conversion.cut import (
     coefficients_apart,
     distributions_apart,
@@ -57,7 +62,8 @@ class Plan:
     @property
     def fit(self) -> str:
         """How images lie in the input, as `ImageWriter` takes it."""
-        return "line" if self.task == "text-recognition" else "center"
+        is_line = self.family == TEXT_LINE or self.task == "text-recognition"
+        return "line" if is_line else "center"
 
 
 def plan_of(

@@ -309,10 +309,11 @@ def _fitted(
 
 
 def placed(
-    image: Any, size: tuple[int, int], out_color: str, fit: str
+    image: Any, size: tuple[int, int], out_color: str, fit: str, color: str = "RGB"
 ) -> tuple[NDArray[np.uint8], LetterboxTransform]:
     """Place an image as `Detector` (``"center"``) or `TextRecognizer` (``"line"``) do."""
-    return _fitted(image, size, fit, LINE_PAD if fit == "line" else 114, None, out_color=out_color)
+    pad_value = LINE_PAD if fit == "line" else 114
+    return _fitted(image, size, fit, pad_value, None, color=color, out_color=out_color)
 
 
 def _refuse(status: int, transform: LetterboxTransform) -> None:

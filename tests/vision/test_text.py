@@ -7,9 +7,11 @@ import json
 
 import numpy as np
 import pytest
+from planting.keypoints import embedding
 from planting.text import detector, recognizer
 
 from rknn_runtime import (
+    Classifier,
     Detections,
     Model,
     Pool,
@@ -127,6 +129,33 @@ def test_reading():
     drawn = found.draw(IMAGE)
     assert (drawn != 100).any() and IMAGE.max() == 100
     assert found == reader_of()(IMAGE)
+
+
+@pytest.mark.parametrize(("confidence", "is_turned"), [(0.95, True), (0.85, False)])
+def test_lines_that_stand_on_their_heads(confidence, is_turned):
+    """Are turned round if the classifier is sure."""
+    scores = np.array([[1 - confidence, confidence]], np.float32)
+    image = IMAGE.copy()
+    image[:, 96:] = 200
+    with (
+        Model(detector(), library="sim") as first,
+        Model(recognizer(), library="sim") as second,
+        Model(embedding(scores[0]), library="sim") as third,
+    ):
+        direction = Classifier(third, softmax=False)
+        reader = TextReader(
+            TextDetector(first, unclip_ratio=0),
+            TextRecognizer(second, list("abc")),
+            direction,
+        )
+        (crop,) = reader.detector(image)[[2]].crop_turned(image)  # the lowest: lighter at the right
+        shown = placed(crop, (32, 32), "RGB", "line")[0]
+        reader(image)
+        assert np.array_equal(third.input_view()[0], shown)
+        read = crop[::-1, ::-1] if is_turned else crop
+        assert np.array_equal(second.input_view()[0], placed(read, (16, 64), "RGB", "line")[0])
+    with pytest.raises(TypeError, match="direction: expected a Classifier, got int"):
+        TextReader(reader.detector, reader.recognizer, 3)
 
 
 def test_both_models_are_opened_and_closed(tmp_path):
