@@ -15,6 +15,8 @@
 #include <string.h>
 
 #define MOST_STEPS 4.0
+/* What is in memory that nobody wrote: 60, and in float16 1.06. */
+#define NOISE 0x3c
 #define TYPE_INT8 3
 #define TYPE_INT16 5
 #define TYPE_FLOAT16 10
@@ -167,6 +169,7 @@ int emu_try_nodes(rkr_emu *emu) {
         return emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a trial");
     }
     memcpy(before, memory, bytes);
+    memset(memory, NOISE, bytes);
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         emu_node *node = &emu->nodes[i];
         if ((node->doubt == NULL || node->is_unproven) && can_be_tried(emu, node)) {

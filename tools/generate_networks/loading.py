@@ -51,8 +51,8 @@ def _run(model: Any, run: Any) -> None:
         run(feeds)
     except TypeError:
         stored = [np.zeros(attr.shape, attr.stored.dtype.numpy) for attr in model.inputs]
-        has_two = [attr.takes_pixels and attr.channels == 2 for attr in model.inputs]
-        run([own if is_own else feed for own, is_own, feed in zip(stored, has_two, feeds)])
+        is_map = [not attr.takes_pixels or attr.channels == 2 for attr in model.inputs]
+        run([own if is_own else feed for own, is_own, feed in zip(stored, is_map, feeds)])
 
 
 def _run_model(path: Path) -> None:
