@@ -83,9 +83,12 @@ static int bind_image(rkr_emu *emu, uint32_t index, uint32_t form) {
         conv->in_line = conv->file_in_line;
         conv->conversion =
             in_file && form == RKR_EMU_AS_PIXELS ? conv->file_conversion : conversion;
-        if (!in_file && reads_whole_rows(form) && conv->in_w == tensor->public.dims[3]) {
-            conv->in_w = row_pixels(emu, tensor);
-            conv->in_line = conv->in_w * conv->in_c * tensor->public.elem_bytes;
+        const uint32_t width = tensor->public.dims[3];
+        const uint32_t pixel = conv->in_c * tensor->public.elem_bytes;
+        if (!in_file && reads_whole_rows(form) && conv->in_line == width * pixel) {
+            const uint32_t row = row_pixels(emu, tensor);
+            conv->in_w = conv->in_w == width ? row : conv->in_w; /* less: the last are not needed */
+            conv->in_line = row * pixel;
         }
         const uint64_t last = (uint64_t)(conv->in_h - 1) * conv->in_line +
                               (uint64_t)conv->in_w * conv->in_c * tensor->public.elem_bytes;

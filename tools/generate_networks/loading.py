@@ -39,20 +39,22 @@ def _describe(path: Path) -> None:
 
 
 def _run(model: Any, run: Any) -> None:
-    """Give pixels to images; RV1103B takes two channels for stored values."""
+    """Give pixels to images, unless the runtime takes them for feature maps."""
     random = np.random.default_rng(1)
-    feeds = [
+    pixels = [
         random.integers(0, 2, attr.shape).astype(np.uint8)
         if attr.takes_pixels
         else random.uniform(0.0, 1.0, attr.shape).astype(np.float32)
         for attr in model.inputs
     ]
-    try:
-        run(feeds)
-    except TypeError:
-        stored = [np.zeros(attr.shape, attr.stored.dtype.numpy) for attr in model.inputs]
-        is_map = [not attr.takes_pixels or attr.channels == 2 for attr in model.inputs]
-        run([own if is_own else feed for own, is_own, feed in zip(stored, is_map, feeds)])
+    stored = [np.zeros(attr.shape, attr.stored.dtype.numpy) for attr in model.inputs]
+    is_image = [attr.takes_pixels and attr.channels != 2 for attr in model.inputs]
+    mixed = [one if is_one else own for one, is_one, own in zip(pixels, is_image, stored)]
+    for feeds in (pixels, mixed):
+        with contextlib.suppress(TypeError):
+            run(feeds)
+            return
+    run(stored)
 
 
 def _run_model(path: Path) -> None:
