@@ -672,9 +672,16 @@ def _quality(start: Tried | None) -> str:
     return f"{0 if start is None else start.quality:.2f}"
 
 
+#: What networks with a head usually take if it is not 0 to 1; empty if projects differ.
+_USUAL_NORMALIZATION = {
+    "yolox": "0 to 255", "yunet": "0 to 255", "ppyoloe": "", "picodet": "", "nanodet": "",
+    "ssd": "", "retinaface": "", "scrfd": "",
+}  # fmt: skip
+
+
 def _usual_normalization(head: str) -> str:
     """Return what networks with a head usually take; empty if these differ."""
-    return {"yolox": "0 to 255", "ppyoloe": ""}.get(head.partition("-")[0], "0 to 1")
+    return _USUAL_NORMALIZATION.get(head.partition("-")[0], "0 to 1")
 
 
 def _doubted_normalization(subject: _Subject, tried: Sequence[Tried]) -> str:

@@ -15,6 +15,7 @@ from recorded import FOLDERS
 Image = pytest.importorskip("PIL.Image")
 
 from rknn_runtime.cli.main import main  # noqa: E402
+from rknn_runtime.conversion import conventions, readings  # noqa: E402
 from rknn_runtime.conversion.readings import try_readings  # noqa: E402
 
 EXAMPLES = PROJECT / "examples"
@@ -64,6 +65,13 @@ def test_what_the_file_tells_comes_first(
     found = try_readings(NETS / "shapes_yolov8_rk3588.rknn", [SCENE], **given)
     assert (found.causes[:1], found.is_sure) == (causes[:1], is_sure)
     assert cure in found.cure
+
+
+def test_heads_with_means_of_their_own_are_not_told_to_take_0_to_1():
+    """What `convert` subtracts for a family is not doubted afterwards."""
+    for head, family in conventions._OF_HEADS.items():
+        takes_bytes = (family.mean, family.std) == ((0.0,) * 3, (1.0,) * 3)
+        assert readings._usual_normalization(head) == ("0 to 255" if takes_bytes else "")
 
 
 @pytest.mark.parametrize(
