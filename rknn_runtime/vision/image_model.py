@@ -1,4 +1,4 @@
-"""A model with one image input: the base of `Detector` and `Classifier`."""
+"""A model with one image input: the base of `Detector`, `Classifier` and the other tasks."""
 
 from __future__ import annotations
 
