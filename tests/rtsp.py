@@ -29,10 +29,12 @@ class RtspServer:
         is_done: Whether all images were sent.
     """
 
-    def __init__(self, images: Sequence[np.ndarray[Any, Any]], *, is_endless: bool = False) -> None:
+    def __init__(
+        self, images: Sequence[np.ndarray[Any, Any]], *, is_endless: bool = False, port: int = 0
+    ) -> None:
         """Take ``(H, W, 3) uint8`` images, BGR, of sides that are multiples of 16."""
         self._images, self._is_endless = images, is_endless
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
         self.url = f"rtsp://127.0.0.1:{self._listener.getsockname()[1]}/camera"
         self.is_done = False
         self._thread = threading.Thread(target=self._serve)

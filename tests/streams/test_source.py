@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 from bundles import one_object
+from rtsp import RtspServer
 from videos import write_video
 from web import serving
 
@@ -311,3 +312,17 @@ def test_a_detector_streams_on_all_cores(tmp_path, camera):
         assert Control().live == before
     with pytest.raises(ClosedError):
         detector.stream(tmp_path)
+
+
+def test_a_camera_that_was_away_is_read_again(caplog):
+    """By OpenCV's own reader of RTSP: frames of before and after, in one iteration."""
+    pytest.importorskip("cv2")
+    before, after = ([np.full((48, 64, 3), value, np.uint8)] * 3 for value in (40, 200))
+    with RtspServer(before) as camera:
+        frames = FrameSource(camera.url, reconnect_s=60)
+        assert next(frames).image.mean() == pytest.approx(40, abs=4)
+    port = int(camera.url.split(":")[2].split("/")[0])
+    with RtspServer(after, port=port, is_endless=True), frames:  # which hangs up first
+        assert any(frame.image.mean() > 150 for frame in frames)
+    assert "broke off; opening it again" in caplog.text
+    assert "back after" in caplog.text
