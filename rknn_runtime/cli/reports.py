@@ -102,15 +102,7 @@ class JsonLines(Report):
     def add(self, item: Item, result: Any) -> None:
         """Write the line."""
         if isinstance(result, Classifications):
-            rows = [
-                {
-                    "class_id": i,
-                    **({} if self._labels is None else {"label": name}),
-                    "confidence": c,
-                }
-                for i, name, c in self._classes(result)
-            ]
-            self._line(item, {"classes": rows})
+            self._line(item, result.to_dict(self._labels))
         elif isinstance(result, np.ndarray):
             self._line(item, {"embedding": doubles(result).tolist()})
         else:

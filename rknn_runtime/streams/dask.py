@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Union
 
+import numpy as np
+
 from rknn_runtime._arrays import as_int
 from rknn_runtime._files import read_file, replace_file
 from rknn_runtime.errors import RknnError
@@ -23,8 +25,9 @@ from rknn_runtime.npu.model import Model
 from rknn_runtime.streams.address import shown
 from rknn_runtime.streams.pool import Pool
 from rknn_runtime.streams.source import FrameSource
-from rknn_runtime.vision.detector import Detector
+from rknn_runtime.vision.decimals import doubles
 from rknn_runtime.vision.images import decoded
+from rknn_runtime.vision.tasks import TASKS
 
 try:
     from distributed import Client, as_completed, get_worker
@@ -79,21 +82,25 @@ def segments(path: str | os.PathLike[str], frames: int = 300) -> list[Segment]:
 
 
 class _RecordTask:
-    """A task of a `Pool` that returns `Detections.to_dict`; it can be pickled."""
+    """A task of a `Pool` that returns its results as plain values; it can be pickled."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
-        self._options = options
+    def __init__(self, task: str, options: dict[str, Any]) -> None:
+        self._task, self._options = task, options
 
     def __call__(self, model: Model) -> Callable[..., dict[str, Any]]:
         """Return the function that makes a record of an image."""
-        detector = Detector(model, **self._options)
+        reader = TASKS[self._task].load()(model, **self._options)
 
-        def detect(image: Any, **each: Any) -> dict[str, Any]:
+        def read(image: Any, **each: Any) -> dict[str, Any]:
             if isinstance(image, tuple):  # decoded here, so that a damaged one fails alone
                 image = decoded(image[1], image[0])
-            return detector(image, **each).to_dict(detector.labels)
+            found = reader(image, **each)
+            if isinstance(found, np.ndarray):
+                return {"embedding": doubles(found).tolist()}
+            record: dict[str, Any] = found.to_dict(reader.labels)
+            return record
 
-        return detect
+        return read
 
 
 class NpuPlugin(WorkerPlugin):
@@ -104,7 +111,8 @@ class NpuPlugin(WorkerPlugin):
         sha256: For a path: refuse a file with another hash. None: take any file.
         library: The runtime library on the workers; see `rknn_runtime.open_library`.
         contexts: See `Pool`.
-        **options: For `Detector`, such as ``conf_threshold``.
+        task: What the model is for, a key of `rknn_runtime.vision.tasks.TASKS` but ``"text"``.
+        **options: For the class of the task, such as ``conf_threshold`` for `Detector`.
 
     Attributes:
         name: Dask's name of the plugin, another one for other models or options.
@@ -120,14 +128,20 @@ class NpuPlugin(WorkerPlugin):
         sha256: str | None = None,
         library: str | None = None,
         contexts: int | None = None,
+        task: str = "detect",
         **options: Any,
     ) -> None:
+        if task not in TASKS or task == "text":  # which needs two models
+            known = ", ".join(name for name in TASKS if name != "text")
+            raise ValueError(f"task: expected one of {known}, got {task!r}")
         if not isinstance(model, (bytes, str, os.PathLike)):
             raise TypeError(f"model: expected bytes or a path, got {type(model).__name__}")
         self._model = model if isinstance(model, bytes) else os.fspath(model)
         self._sha256 = _hash(model) if isinstance(model, bytes) else sha256
         self._library, self._contexts, self._options = library, contexts, options
-        described = repr((self._sha256 or self._model, library, contexts, sorted(options.items())))
+        self.task = task
+        said = (self._sha256 or self._model, library, contexts, sorted(options.items()))
+        described = repr(said if task == "detect" else (*said, task))
         self.name = f"rknn-runtime-{_hash(described.encode())[:16]}"
         self._pool: Pool | None = None
 
@@ -141,7 +155,10 @@ class NpuPlugin(WorkerPlugin):
                 f"{self._model!r} on this worker: copy the right model there, or send its bytes"
             )
         self._pool = Pool(
-            data, _RecordTask(self._options), library=self._library, contexts=self._contexts
+            data,
+            _RecordTask(self.task, self._options),
+            library=self._library,
+            contexts=self._contexts,
         )
         await worker.set_resources(**{RESOURCE: len(set(self._pool.core_masks))})
 
@@ -197,8 +214,8 @@ def detect(
 
     Yields:
         One record per frame, in the order in which chunks are done: ``"source"``, ``"frame"``,
-        ``"time_s"``, and ``"detections"`` as from `Detections.to_dict`, or ``"error"`` for an
-        image that cannot be read.
+        ``"time_s"``, and ``"detections"`` as from `Detections.to_dict` or what the results of
+        another task give, or ``"error"`` for an image that cannot be read.
 
     Raises:
         ImportError: PyArrow is missing.
@@ -214,6 +231,8 @@ def detect(
             f"{type(client).__name__} and {type(plugin).__name__}"
         )
     kept, kind = None if folder is None else Path(folder), _format_of(format)
+    if format == "parquet" and plugin.task not in ("detect", "text-detection", "keypoints"):
+        raise ValueError(f'format: expected "jsonl" for the task {plugin.task}, got {format!r}')
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
     # The second is its name in Dask before 2023.9, as in Debian 12.

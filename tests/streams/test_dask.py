@@ -11,6 +11,7 @@ import signal
 import numpy as np
 import pytest
 from bundles import one_object
+from planting import classification, keypoints, scene, text
 from videos import write_video
 
 distributed = pytest.importorskip("distributed")
@@ -193,6 +194,37 @@ def test_another_model_is_refused(client, tmp_path):
     with pytest.raises(ValueError, match="copy the right model"):
         detect(client, wrong, [])
     assert list(detect(client, NpuPlugin(path, library="sim"), [("a", image(9))]))
+
+
+@pytest.mark.parametrize(
+    ("made", "task", "expected"),
+    [
+        (classification.bundle(labels=list("abcd")), "classify", "classes"),
+        (scene.bundle(), "semantic", "classes"),
+        (text.recognizer(characters="abc"), "text-recognition", "text"),
+        (keypoints.embedding(np.array([3, 4], np.float32)), "embed", "embedding"),
+    ],
+)
+def test_other_tasks(client, made, task, expected):
+    """Give what their results say of themselves, which JSON holds."""
+    plugin = NpuPlugin(made, library="sim", task=task)
+    (record,) = detect(client, plugin, [("a.png", image(48))])
+    found = json.loads(json.dumps(record))[expected]
+    if task == "classify":
+        assert found[0]["label"] == "b"
+    elif task == "semantic":
+        assert found[0]["class_id"] == 1 and found[0]["area"] == 48 * 64  # of the middle stripe
+    else:
+        assert found in ("cab", [0.6, 0.8])
+    with pytest.raises(ValueError, match=f'format: expected "jsonl" for the task {task}'):
+        detect(client, plugin, [], format="parquet")
+
+
+def test_tasks_that_are_not_known():
+    """Are refused at once, and so is one that needs two models."""
+    for task in ("text", "detection"):
+        with pytest.raises(ValueError, match="task: expected one of detect, classify"):
+            NpuPlugin(b"", task=task)
 
 
 def test_wrong_arguments(client, plugin):

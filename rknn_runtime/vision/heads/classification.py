@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,21 @@ class Classifications(NamedTuple):
             IndexError: `labels` has no name for a class.
         """
         return list(zip(names_of(labels, self.class_id.tolist()), self.confidence.tolist()))
+
+    def to_dict(self, labels: Labels | None = None) -> dict[str, list[dict[str, Any]]]:
+        """Return ``{"classes": [...]}`` as plain values: ``class_id``, ``label``, ``confidence``.
+
+        Args:
+            labels: Names of the classes; None: there is no ``label``.
+
+        Raises:
+            IndexError: `labels` has no name for a class.
+        """
+        ids, scores = self.class_id.tolist(), self.confidence.tolist()
+        if labels is None:
+            return {"classes": [{"class_id": i, "confidence": c} for i, c in zip(ids, scores)]}
+        rows = zip(ids, names_of(labels, ids), scores)
+        return {"classes": [{"class_id": i, "label": n, "confidence": c} for i, n, c in rows]}
 
     def __str__(self) -> str:
         """Return one line per class, with its confidence."""

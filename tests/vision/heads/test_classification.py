@@ -159,3 +159,16 @@ def test_nonsense_is_refused(mode, k, change):
     for missing in range(3):
         some = [ffi.NULL if i == missing else a for i, a in enumerate(arguments)]
         assert lib.rkr_top_k(view, 0, 1, *some) < 0
+
+
+def test_plain_values():
+    """For JSON, with names if they are known."""
+    found = Classifications(np.array([2, 0], np.int32), np.array([0.75, 0.25], np.float32))
+    assert found.to_dict() == {
+        "classes": [{"class_id": 2, "confidence": 0.75}, {"class_id": 0, "confidence": 0.25}]
+    }
+    assert found.to_dict(["a", "b", "c"])["classes"][0] == {
+        "class_id": 2, "label": "c", "confidence": 0.75
+    }  # fmt: skip
+    with pytest.raises(IndexError, match="labels: expected a name for class 2"):
+        found.to_dict(["a"])
