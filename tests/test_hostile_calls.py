@@ -248,6 +248,38 @@ HEADS = {
         {},
     ),
     "end-to-end": (heads.EndToEndDecoder, *outputs([(1, 20, 6)], "float32"), {}),
+    "retinaface": (
+        heads.RetinaFaceDecoder,
+        *outputs([(1, n, s, s) for s in (4, 2, 1) for n in (8, 4, 20)]),
+        {"priors": [(16, 32), (64, 128), (256, 512)], "logits": True},
+    ),
+    "scrfd": (
+        heads.ScrfdDecoder,
+        *outputs([(1, n, *grid) for grid in GRIDS for n in (2, 8, 20)]),
+        {"logits": True},
+    ),
+    "yunet": (
+        heads.YunetDecoder,
+        *outputs([(1, n, *grid) for grid in GRIDS for n in (1, 1, 4, 10)]),
+        {"logits": True},
+    ),
+    "anchors-face": (
+        heads.AnchorFaceDecoder,
+        *outputs([(1, n, s, s) for s in (4, 2, 1) for n in (18, 30)]),
+        {"anchors": [[(1.0, 2.0)] * 3] * 3},
+    ),
+    "joined-face": (heads.JoinedPoseDecoder, *outputs([(1, 80, *grid) for grid in GRIDS]), {}),
+    "picodet": (
+        heads.GflDecoder,
+        *outputs([(1, n, *grid) for grid in GRIDS for n in (3, 32)]),
+        {"plus": False, "logits": True},
+    ),
+    "pair": (heads.PairDecoder, *outputs([(1, 21, 4), (1, 21, 3)], "float32"), {"logits": True}),
+    "ssd": (
+        heads.SsdDecoder,
+        *outputs([(1, 42, 4), (1, 42, 3)], "float32"),
+        {"logits": True},
+    ),
 }
 OF_ONE = ("single", "single-objectness", "single-pose", "single-obb", "end-to-end")
 LIMITS = {
@@ -282,6 +314,10 @@ def decode(cls, attrs, raw, size, transform, options):
 def detections_calls(*fields):
     found = Detections(*fields)
     return [found.to_dict(), list(found), found[::-1]]
+
+
+def align(keypoints, image, size):
+    return replace(FOUND, keypoints=keypoints).align(image, size)
 
 
 def use_layout(attr, channel, start, count, threshold):
@@ -400,7 +436,9 @@ FRAME = np.zeros((1, 8, 20, 3), np.uint8)
 ANSWER = np.zeros((1, 5, 4, 6), np.float32)
 
 #: Name: function, good arguments, good keyword arguments.
+POINTS = np.random.default_rng(0).uniform(0, 30, (6, 5, 3)).astype(np.float32)
 CALLS = {
+    "align": (align, (POINTS, PIXELS, 24), {}),
     "nc1hwc2_to_nchw": (kernels.nc1hwc2_to_nchw, (PACKED, 20),
                         {"height": 3, "width": 5, "out": np.zeros((1, 20, 3, 5), np.int8)}),
     "nc1hwc2_to_nhwc": (kernels.nc1hwc2_to_nhwc, (PACKED, 20),

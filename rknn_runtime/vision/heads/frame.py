@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from rknn_runtime._ffi import ffi
 from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.vision.heads.decoder import BoundOutputs, OutputViews
@@ -47,7 +45,7 @@ class FrameDecoder:
         Raises:
             ValueError: An array has another shape, or is not contiguous.
         """
-        arrays = [raw] if isinstance(raw, np.ndarray) else list(raw)
+        arrays: list[Any] = list(raw) if isinstance(raw, (list, tuple)) else [raw]
         with self._lock.held():
             self._bound.bind(arrays)
             return self.results(transform)
