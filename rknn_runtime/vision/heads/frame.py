@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from rknn_runtime._ffi import ffi
 from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.vision.heads.decoder import BoundOutputs, OutputViews
+from rknn_runtime.vision.letterbox import LetterboxTransform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rknn_runtime.vision.heads.decoder import RawOutputs
     from rknn_runtime.vision.heads.outputs import Outputs, Size
-    from rknn_runtime.vision.letterbox import LetterboxTransform
 
 
 class FrameDecoder:
@@ -37,14 +37,18 @@ class FrameDecoder:
         """Decode one frame.
 
         Args:
-            raw: The outputs in native layout, as from ``model.output_raw(i)``, in the order of
-                ``outputs``; a single array if there is one.
+            raw: The outputs in native layout, as from ``model.output_raw(i)``, a list or tuple in
+                the order of ``outputs``; a single array if there is one.
             transform: Where an image lies in the model's input, as from `letterbox`. None: the
                 image is the input.
 
         Raises:
             ValueError: An array has another shape, or is not contiguous.
         """
+        if transform is not None and not isinstance(transform, LetterboxTransform):
+            raise TypeError(
+                f"transform: expected what letterbox returned, got {type(transform).__name__}"
+            )
         arrays: list[Any] = list(raw) if isinstance(raw, (list, tuple)) else [raw]
         with self._lock.held():
             self._bound.bind(arrays)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rknn_runtime._arrays import check_status, pointer
+from rknn_runtime._arrays import as_float, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout
 from rknn_runtime.vision.heads.frame import FrameDecoder
@@ -86,10 +86,11 @@ class KeypointDecoder(FrameDecoder):
         form = fitting(read_keypoints(outputs, input_size), outputs)
         super().__init__(form.outputs)
         self.count, self._per_pixel = form.keypoints, form.per_pixel
-        if not (math.isfinite(shift) and 0 <= shift <= 1):
+        shift = as_float(shift, "shift")
+        if not 0 <= shift <= 1:
             raise ValueError(f"shift: expected 0 to 1, got {shift!r}")
         self.is_simcc = len(form.outputs) == 2
-        self._shift = 0.0 if self.is_simcc else float(shift)
+        self._shift = 0.0 if self.is_simcc else shift
         self._views = [ffi.new("rkr_tensor_view *") for _ in form.outputs]
         for view, binding in zip(self._views, self._bound.bindings):
             shape = binding.attr.shape

@@ -240,8 +240,9 @@ def _classes(given: list[str], count: int, blank: str | None) -> tuple[list[str]
     """Return the text of each class and the number of the blank."""
     if blank not in (None, "first", "last"):
         raise ValueError(f'blank: expected "first", "last" or None, got {blank!r}')
-    if not all(isinstance(text, str) for text in given):
-        raise TypeError("characters: expected a str for each class")
+    for text in given:
+        if not isinstance(text, str):
+            raise TypeError(f"characters: expected a str for each class, got {type(text).__name__}")
     if len(given) == count:
         marks = ("", "blank", "<blank>", "-")
         found = [name for name, i in (("first", 0), ("last", -1)) if given[i] in marks]
