@@ -98,7 +98,9 @@ def _samples(model: str, paths: Sequence[str]) -> list[list[Any]]:
             with naming(model), Model(model, library="sim") as loaded:
                 size, color = (own := ImageModel(loaded, None, None)).input_size, own.input_color
             if color == "NV12":
-                raise ValueError(f"{model}: expected .npz files for a model that takes NV12")
+                raise ValueError(
+                    f"{model}: expected .npz files for a model that takes NV12, got a photo"
+                )
             arrays.update({path: [framed(Path(path), size, color)] for path in photos})
     return [arrays[path] for path in paths]
 
