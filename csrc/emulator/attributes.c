@@ -103,6 +103,15 @@ static void read_table(rkr_emu *emu, const emu_operator *op, rkr_table table, em
         (void)read_numbers(flat, table, 4, a->pads, 4);
         (void)read_numbers(flat, table, 5, a->stride, 2);
         break;
+    case EMU_TYPE_MAX_POOLING:
+        a->mode = short_text(emu, flat, table, 0);
+        a->flags[0] = rkr_flat_scalar(flat, table, 1, 4) != 0;
+        a->n_values = read_numbers(flat, table, 3, a->kernel, 2);
+        (void)read_numbers(flat, table, 4, a->pads, 4);
+        (void)read_numbers(flat, table, 6, a->stride, 2);
+        (void)read_numbers(flat, table, 2, a->steps, 2); /* dilations */
+        a->n_values = a->steps[0] <= 1 && a->steps[1] <= 1 ? a->n_values : 0;
+        break;
     case EMU_TYPE_TOPK:
         a->flags[0] = rkr_flat_scalar(flat, table, 1, 4) != 0;
         break;

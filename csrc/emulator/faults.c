@@ -34,6 +34,8 @@ static const char cut_constant[] =
 static const char branch_bias[] =
     FAULT "it divides the biases of a grouped ConvTranspose by its input's channels; use one "
           "ConvTranspose for each group";
+static const char lone_window[] =
+    FAULT "it gives a pooling with ceil_mode a last window in the padding alone; use ceil_mode 0";
 static const char threshold[] =
     FAULT "it clips ThresholdedRelu at alpha instead of cutting below it; use x * (x > alpha)";
 
@@ -182,6 +184,20 @@ static bool has_cut_constant(const rkr_emu *emu, const emu_node *node) {
     return found && node->operation != NULL && node->operation->binary != NULL;
 }
 
+static bool pools_padding(const emu_node *node, const rkr_emu_tensor *in,
+                          const rkr_emu_tensor *out) {
+    const emu_attributes *a = node->values;
+    const bool pools =
+        strcmp(node->public.op, "MaxPool") == 0 || strcmp(node->public.op, "AveragePool") == 0;
+    bool found = false;
+    for (uint32_t i = 0; i < 2 && pools && a->n_values == 2 && in->n_dims == 4 && out->n_dims == 4;
+         i++) {
+        const int64_t start = ((int64_t)out->dims[2 + i] - 1) * a->stride[i] - a->pads[i];
+        found = found || start >= (int64_t)in->dims[2 + i];
+    }
+    return found;
+}
+
 static bool has_other_bias(const rkr_emu *emu, const emu_node *node) {
     const emu_tensor *b = emu_has_input(emu, node, 2) ? emu_input(emu, node, 2) : NULL;
     const rkr_emu_tensor *out = emu_out(emu, node, 0);
@@ -205,6 +221,9 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     const uint32_t pooling = count_pooling(emu, node);
     if (pooling > 0 && out->n_dims == 4 && pooling < out->dims[0]) {
         return pool_batch;
+    }
+    if (node->values != NULL && pools_padding(node, in, out)) {
+        return lone_window;
     }
     if (node->values != NULL && node->n_tasks > 0 && emu->soc->family != EMU_RV1103B &&
         strcmp(public->op, "Resize") == 0 && strcmp(node->values->mode, "nearest") == 0 &&

@@ -37,6 +37,7 @@ typedef bool emu_compute_fn(rkr_emu *emu, const emu_node *node, float *const *in
 typedef bool emu_check_fn(const rkr_emu *emu, emu_node *node);
 
 /* Types of tables of attributes. */
+#define EMU_TYPE_MAX_POOLING 3
 #define EMU_TYPE_POOLING 5
 #define EMU_TYPE_SLOPE 9
 #define EMU_TYPE_RESIZE 26

@@ -29,6 +29,7 @@ SAID = {
     "avgpool2": "only the first image",
     "near": "ignores nearest_mode",
     "prelu3": "rank 4",
+    "ceil": "in the padding alone",
     "clipn": "Max and Min",
     "clipp": "Max and Min",
 }
