@@ -382,6 +382,8 @@ class Pool(Closing):
                 job = self._jobs.get_nowait()
                 if job is not None:
                     job.cancel()
+        # Always: what was taken out may have been another close's word to the workers.
+        _dismiss(self._jobs, len(self._workers))
         if is_finalizing():
             return  # the workers never continue, perhaps in the middle of a run
         if any(worker.is_current for worker in self._workers):
@@ -396,7 +398,6 @@ class Pool(Closing):
 
     def _end(self, timeout: float | None) -> None:
         """Wait for the workers and close the models."""
-        _dismiss(self._jobs, len(self._workers))
         end = None if timeout is None else monotonic() + timeout
         for worker in self._workers:
             if not worker.join(None if end is None else max(0.0, end - monotonic())):

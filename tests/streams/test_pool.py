@@ -13,6 +13,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
 import numpy as np
@@ -387,6 +388,26 @@ def test_a_callback_may_close_the_pool(data, live):
     assert not errors
     assert pool.is_closed
     pool.close()
+
+
+def test_a_callback_may_close_a_pool_whose_closing_waits_for_it(data, live):
+    """Its close takes out of the queue what the other one told the workers."""
+    gate, closed = Gate(), threading.Semaphore(0)
+
+    def close(_):
+        pool.close()
+        closed.release()
+
+    pool = Pool(data, gate, library="sim", contexts=2)
+    jobs = [pool.submit(n) for n in range(2)]
+    for job in jobs:
+        job.add_done_callback(close)
+    gate.wait_until_begun(2)
+    gate.let(0)
+    while pool._jobs.qsize() < 2:  # until the first close waits for the other context
+        time.sleep(0)
+    gate.let(1)
+    assert all(closed.acquire(timeout=60) for _ in jobs)
 
 
 def test_asyncio_is_imported_when_it_is_used():
