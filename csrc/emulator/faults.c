@@ -173,13 +173,24 @@ static bool has_unset_bias(const rkr_emu *emu, const emu_node *node) {
            strstr(node->public.op, "LSTM") != NULL && ends_with(b->public.name, "_input_B");
 }
 
+/* The file says how many bytes a constant has, which may be too few; then zeros follow them, if the
+ * rest was not stored. */
+static bool is_cut(const rkr_emu *emu, const emu_tensor *tensor) {
+    const rkr_emu_tensor *t = &tensor->public;
+    const uint64_t needed = t->n_elems * t->elem_bytes;
+    bool found = tensor->is_constant && t->quantized && t->layout <= RKR_EMU_NCHW &&
+                 t->native_bytes > 0 && t->native_bytes < needed;
+    found = found && emu_inside(emu, tensor->address, needed);
+    for (uint64_t i = t->native_bytes; found && i < needed; i++) {
+        found = emu->memory[tensor->address + i] == 0;
+    }
+    return found;
+}
+
 static bool has_cut_constant(const rkr_emu *emu, const emu_node *node) {
     bool found = false;
     for (uint32_t i = 0; i < 2 && emu_has_input(emu, node, i); i++) {
-        const emu_tensor *tensor = emu_input(emu, node, i);
-        const rkr_emu_tensor *t = &tensor->public;
-        found = found || (tensor->is_constant && t->quantized && t->layout <= RKR_EMU_NCHW &&
-                          t->native_bytes > 0 && t->native_bytes < t->n_elems * t->elem_bytes);
+        found = found || is_cut(emu, emu_input(emu, node, i));
     }
     return found && node->operation != NULL && node->operation->binary != NULL;
 }
@@ -242,7 +253,7 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
         in->layout == RKR_EMU_PLAIN) {
         return prelu_rank;
     }
-    if (node->n_tasks > 0 && has_cut_constant(emu, node)) {
+    if (has_cut_constant(emu, node)) {
         return cut_constant;
     }
     if (node->n_tasks > 0 && has_other_bias(emu, node)) {
