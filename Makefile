@@ -153,14 +153,14 @@ $(VENV)/.demo: $(SOURCES)
 $(VENV)/.test: $(VENV)/.demo
 	tools/system.sh test $(PYTHON)
 	$(BIN)/python -m pip install --quiet 'rknn-runtime[test]'  # adds to the editable installation
+	# The tracker without the OpenCV that it asks for: it would replace the one without a display.
+	$(BIN)/python -m pip install --quiet pydeprecate requests rich scipy
+	$(BIN)/python -m pip install --quiet --no-deps "trackers; python_version >= '3.10'"
 	touch $@
 
 $(VENV)/.check: $(VENV)/.test
 	tools/system.sh check $(PYTHON)
 	$(BIN)/python -m pip install --quiet 'rknn-runtime[lint]'
-	# For a recipe, without the OpenCV that it asks for: it would replace the one without a display.
-	$(BIN)/python -m pip install --quiet pydeprecate requests rich scipy
-	$(BIN)/python -m pip install --quiet --no-deps "trackers; python_version >= '3.10'"
 	touch $@
 
 clean:

@@ -218,7 +218,7 @@ def test_a_failed_test_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_only_the_emulated_npu_does_not_know_is_told_so() -> None:
     """It says nothing of a board, and `info --emulate` has all of it."""
-    model = PROJECT / "tests" / "data" / "models" / "i16_ic1_w37_rk3588.rknn"
+    model = PROJECT / "tests" / "data" / "models" / "i16_ic1_w37_rv1106.rknn"
     first = doctor(model, library="sim").first
     assert first is not None and first.rule == "trial-failed"
     assert first.text.startswith("the emulated NPU does not know everything that this model does")
