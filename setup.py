@@ -46,6 +46,8 @@ NEON = ["-mfpu=neon"] if platform.machine().startswith("armv") and "CC" not in o
 FLAGS = ["-std=c11", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", *NEON]
 #: Folders of the extension whose loops take the time. All else in it is compiled for size.
 KERNELS = ["csrc/kernels", "csrc/decode"]
+#: Files of the emulator that have such loops. The rest of the libraries is compiled for size, too.
+LOOPS = ("convolution", "dpu", "floats_products", "lut", "pooling", "tensors")
 #: Shared library -> the folders of its sources and what its linker is told.
 LIBRARIES = {
     "rknn_runtime/sim/librknn_sim.so": (
@@ -61,6 +63,12 @@ if linked_runtime():
 def c_files(folders: Iterable[str]) -> list[Path]:
     """Return the C sources of these folders."""
     return sorted(path for folder in folders for path in Path(folder).glob("*.c"))
+
+
+def is_fast(source: Path) -> bool:
+    """Tell whether the loops of a C source take the time of a frame."""
+    is_kernel = source.parent.as_posix() in KERNELS
+    return is_kernel or (source.parent.name == "emulator" and source.name.startswith(LOOPS))
 
 
 def compile_in_parallel(compile_files: Any, sources: list[str], **options: Any) -> list[str]:
@@ -98,11 +106,16 @@ class BuildExt(build_ext):
 
     def compile(self, sources: Iterable[Path]) -> list[str]:
         """Return the objects of these sources."""
+        fast = [source for source in sources if is_fast(source)]
+        small = [source for source in sources if not is_fast(source)]
+        return self.compile_at("-O3", fast) + self.compile_at("-Os", small)
+
+    def compile_at(self, level: str, sources: list[Path]) -> list[str]:
         return self.compiler.compile(
             [str(path) for path in sources],
             output_dir=self.build_temp,
             include_dirs=["csrc"],
-            extra_postargs=["-O3", *FLAGS],
+            extra_postargs=[level, *FLAGS],
         )
 
     def copy_extensions_to_source(self) -> None:
