@@ -162,7 +162,7 @@ def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def _recognizers(path: str | None, labels: Any, arguments: Namespace) -> Callable[[], Any]:
-    """Return what makes a recognizer for each context, with one copy of the weights."""
+    """Return a function that makes a recognizer for each context, with one copy of the weights."""
     models: list[Any] = []
 
     def read() -> Any:
@@ -181,7 +181,7 @@ def _recognizers(path: str | None, labels: Any, arguments: Namespace) -> Callabl
 def _task_of_model(loaded: Any, arguments: Namespace) -> str:
     """Return the task that a model's file and outputs show.
 
-    A model that nothing reads is taken for a detector, which says what it would need.
+    If no task fits, the model is taken for a detector, whose error says what it lacks.
     """
     if arguments.head:
         return "detect"
@@ -330,7 +330,7 @@ def _counted(count: int, thing: str) -> str:
 
 
 def _check_task(arguments: Namespace, task: Task) -> None:
-    """Refuse what the results of a task do not have."""
+    """Refuse options that the results of a task lack."""
     if arguments.format in ("coco", "yolo") and task.what != _DETECTS:
         raise ValueError(f"--format {arguments.format}: expected {_DETECTS}, got {task.what}")
     if arguments.track and task.what != _DETECTS:

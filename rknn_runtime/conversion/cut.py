@@ -51,7 +51,7 @@ class Tail(NamedTuple):
 
     #: The scales, finest first.
     scales: tuple[Scale, ...]
-    #: Outputs of the graph that are not cut: the prototypes of masks.
+    #: Outputs of the graph that stay: the prototypes of masks.
     kept: tuple[str, ...]
 
     @property
@@ -101,7 +101,7 @@ def find_tail(graph: OnnxGraph) -> Tail | str:
 def coefficients_apart(graph: OnnxGraph, tail: Tail) -> Tail:
     """Split the mask coefficients of YOLOv5 off the convolutions, as its decoder wants them.
 
-    In this head, one convolution per scale gives box, classes and coefficients of each anchor.
+    This head has one convolution per scale for box, classes and coefficients of each anchor.
 
     Args:
         graph: The graph, which gets new convolutions if the tail has this form.
@@ -125,10 +125,10 @@ def coefficients_apart(graph: OnnxGraph, tail: Tail) -> Tail:
 
 
 def points_apart(graph: OnnxGraph, tail: Tail) -> Tail:
-    """Split the points of YOLOv5-face off the convolutions, for a scale of their own.
+    """Split the points of YOLOv5-face off the convolutions, so that they get their scale.
 
-    In this head, one convolution per scale gives box, objectness, ten numbers of points and the
-    score of each anchor. All but the points go through the sigmoid, which tells it from YOLOv5 with
+    This head has one convolution per scale for box, objectness, ten numbers of points and the score
+    of each anchor. All but the points go through the sigmoid, which tells it from YOLOv5 with
     eleven classes.
 
     Args:
@@ -156,9 +156,9 @@ def points_apart(graph: OnnxGraph, tail: Tail) -> Tail:
 
 
 def distributions_apart(graph: OnnxGraph, tail: Tail) -> tuple[Tail, str]:
-    """Split the class scores of PicoDet and NanoDet off the distances, for a scale of their own.
+    """Split the class scores of PicoDet and NanoDet off the distances, so that each gets its scale.
 
-    In these heads, one convolution per scale gives classes and distributions of 8 bins.
+    These heads have one convolution per scale for classes and distributions of 8 bins.
 
     Args:
         graph: The graph, which gets new convolutions if the tail has this form.

@@ -39,7 +39,7 @@ from rknn_runtime.modelfile.prediction import predict
 from rknn_runtime.modelfile.soc import Soc
 from rknn_runtime.npu.model import Model
 
-#: What a tensor has to cost, as a part of the whole loss, to be split or kept in float16.
+#: A tensor is split or kept in float16 if it costs this part of the whole loss.
 _WORTH = 0.03
 _MOST_SPLIT = 5
 #: The part of the loss that the first float16 blocks are to take away, and how many more come next.
@@ -85,7 +85,7 @@ class Climb:
 
     @property
     def score(self) -> Score:
-        """That of the file that was written."""
+        """The score of the written file."""
         return self.rungs[self.best].score
 
     def to_dict(self) -> dict[str, Any]:
@@ -262,7 +262,7 @@ class Climber:
         return monotonic() + max(self._left(), 0) * _SEARCH
 
     def _tried(self, name: str, step: Step, state: State) -> Iterator[State]:
-        """Yield what a step proposes, from the folder what is known."""
+        """Yield the states that a step proposes; known ones come from the folder."""
         made: Iterator[State] | None = None
         for i in count():
             place = self._folder / f"{name}-{state.digest()}-{i}"
@@ -365,7 +365,7 @@ def _unchanged(work: Climber, state: State) -> Iterator[State]:
 
 
 def _ranges(work: Climber, state: State) -> Iterator[State]:
-    """Ranges chosen by the error at the outputs; that of scores is 0 to 1."""
+    """Ranges chosen by the error at the outputs; scores get 0 to 1."""
     layout, seen, net = work.layout(state.onnx), work.seen(state.onnx), Net(state.onnx)
     ranges = dict(layout.ranges)
     ends = [group for group in layout.groups if net.outputs.intersection(group)]

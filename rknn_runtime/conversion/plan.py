@@ -54,9 +54,9 @@ class Plan:
     notes: tuple[str, ...]
     #: What its family expects of pixels; None if it is not known.
     family: Convention | None = None
-    #: Of a text recognizer, one for each class but the blank and the space; None if not known.
+    #: One for each class of a text recognizer but the blank and the space; None if not known.
     characters: str | None = None
-    #: The head that `Detector` finds in the outputs of a network that is not cut.
+    #: The head that `Detector` finds in the outputs of an uncut network.
     read_as: str | None = None
 
     @property
@@ -77,7 +77,7 @@ def plan_of(
 ) -> Plan:
     """Read a network and plan its conversion.
 
-    No colour means that of its family, or RGB; no task that of its family or its metadata.
+    The default colour is its family's, or RGB; the default task its family's or its metadata's.
     """
     named = _labels(labels)
     if model.suffix.lower() != ".onnx":
@@ -312,8 +312,8 @@ def custom_string(
 ) -> tuple[str, bool]:
     """Write the custom string that tells `Detector` the head, the labels and the input.
 
-    That scores are logits is not left to the ranges of the outputs: in float16, which an int8 file
-    may have outputs in, they do not tell it, and not where all scores are low.
+    The file says whether scores are logits. Ranges of outputs do not show it if all scores are low,
+    or if the outputs are float16, as an int8 file's may be.
 
     Returns:
         JSON, and whether it has the labels or characters, which may be too long.
