@@ -69,9 +69,10 @@ soak: $(VENV)/.check
 	nice -n 10 $(BIN)/python tools/soak.py $(OPTIONS)
 
 # Converts small networks of every family with the vendor's toolkit, which is installed once
-# into the user's cache (600 MB from the package index).
+# into the user's cache (600 MB from the package index), and climbs with it towards a target.
 test-convert: $(VENV)/.check
 	$(BIN)/python tools/try_convert.py
+	$(BIN)/pytest tests/conversion/test_ladder.py -m slow
 
 # Plants twelve mistakes in each of the example networks, as people make them when they convert and
 # use one, and counts those that the doctor names first.

@@ -16,6 +16,7 @@ os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2> /dev/null |
 if [ "$purpose" = check ]; then
     command -v clang > /dev/null || packages="$packages clang"
     command -v git > /dev/null || packages="$packages git"
+    [ -e /usr/share/i18n/locales/de_DE ] || packages="$packages locales"
 fi
 if [ "$purpose" = arm ]; then
     PATH=$PATH:/usr/sbin command -v debootstrap > /dev/null || packages="$packages debootstrap"

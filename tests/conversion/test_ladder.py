@@ -334,7 +334,7 @@ def test_inner_tensors_are_computed_where_onnxruntime_cannot_fuse(monkeypatch):
 def test_the_toolkit_builds_what_the_steps_ask_for(tmp_path, frames, last):
     """The true files, judged on the emulator."""
     if not (_cache() / "rknn-toolkit2-2.3.2" / "ready.json").exists():
-        pytest.skip("the toolkit is not installed")
+        pytest.skip("needs rknn-toolkit2 in the user's cache: `make test-convert` installs it")
     photos = tmp_path / "photos"
     photos.mkdir()
     for i, frame in enumerate(frames):
