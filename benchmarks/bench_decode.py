@@ -1,4 +1,4 @@
-"""Decoding of heads, from native int8 buffers to `Detections`, beside two baselines.
+"""Time the decoding of heads, from native int8 buffers to `Detections`, and two baselines.
 
 * numpy: what the model zoo's Python examples do (unpack, dequantize everything, softmax over
   all distributions, filter, suppress class by class), here without torch;

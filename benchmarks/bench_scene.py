@@ -1,4 +1,4 @@
-"""Classes of pixels from int8 scores, beside NumPy and OpenCV as the zoo's examples use them.
+"""Time the classes of pixels from int8 scores; NumPy and OpenCV, as in the zoo, are baselines.
 
 From native buffers (int8, NC1HWC2) to a class map in the size of the image. The baselines unpack
 and dequantize everything. The zoo's deeplabv3 then resizes all scores to the image with OpenCV and

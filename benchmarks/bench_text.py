@@ -1,4 +1,4 @@
-"""Text from int8 and float16 outputs, beside the zoo's and PaddleOCR's Python.
+"""Time text from int8 and float16 outputs; the zoo's and PaddleOCR's Python are baselines.
 
 From native buffers to the characters of a line, and to boxes. The baselines unpack and dequantize
 everything first. Lines: argmax and a loop over the steps, as in PaddleOCR's CTCLabelDecode. Boxes:

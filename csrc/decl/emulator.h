@@ -71,7 +71,7 @@ typedef struct {
     const char *name;   /* of the exported graph */
     const char *reason; /* of a verdict other than RKR_EMU_EXACT; may be empty */
     uint32_t verdict;
-    uint32_t is_faulty; /* 1: the toolkit is known to make wrong commands for it, see reason */
+    uint32_t is_faulty; /* 1: its commands are known to be wrong, or failed a trial: see reason */
     uint32_t tasks;     /* commands executed: 0 where it is computed from its tensors */
     uint32_t n_inputs;
     const uint32_t *inputs; /* indices of tensors; their number: an absent one */

@@ -152,7 +152,8 @@ static void try_node(rkr_emu *emu, emu_node *node) {
             node->public.reason = node->doubt = emu_print_text(
                 emu->model,
                 "tried on random values, its commands give other results than %.30s: "
-                "'%.60s' is up to %.0f steps off",
+                "'%.60s' is up to %.0f steps off; a board does the same if they are read "
+                "rightly here: compare its output with the network's, or replace the layer",
                 node->public.op, t->name, steps);
         }
         at += (size_t)t->n_elems * t->elem_bytes;

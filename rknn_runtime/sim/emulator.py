@@ -95,8 +95,8 @@ class NodeInfo:
     #: Indices of tensors.
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    #: Whether the toolkit is known to make wrong commands for it, which boards execute, too; the
-    #: reason says how to avoid it.
+    #: Whether the toolkit is known to make wrong commands for it, which boards execute, too, or its
+    #: commands failed a trial; the reason says what to do.
     is_faulty: bool = False
 
 
