@@ -51,8 +51,8 @@ LOOPS = ("convolution", "dpu", "floats_products", "lut", "pooling", "tensors")
 #: Shared library -> the folders of its sources and what its linker is told.
 LIBRARIES = {
     "rknn_runtime/sim/librknn_sim.so": (
-        ["csrc/sim", "csrc/emulator", "csrc/modelfile"],
-        ["-lm", "-lpthread"],
+        ["csrc/sim", "csrc/api", "csrc/emulator", "csrc/modelfile"],
+        ["-lm", "-lpthread", "-Wl,-Bsymbolic"],
     ),
     "rknn_runtime/sim/librknn_board.so": (["csrc/sim/board"], ["-ldl"]),
 }

@@ -116,7 +116,7 @@ def build(folder: Path, how: Build) -> None:
             package / "sim/librknn_sim.so",
             [
                 path
-                for room in ("sim", "emulator", "modelfile")
+                for room in ("sim", "api", "emulator", "modelfile")
                 for path in (SOURCES / room).glob("*.c")
             ],
             ["-lm", "-lpthread"],

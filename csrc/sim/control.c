@@ -11,8 +11,8 @@
  *   RKNN_SIM_LOG         "stderr", or a file that is appended to
  *   RKNN_LOG_LEVEL       other than 0: as RKNN_SIM_LOG=stderr if that is not set */
 #define _POSIX_C_SOURCE 200809L
-#include "control.h"
-#include "cores.h"
+#include "sim/control.h"
+#include "sim/cores.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 #define MESSAGE_BYTES 512
 
 typedef struct {
-    sim_call call;
+    api_call call;
     uint32_t nth; /* 0: every call */
     int code;
 } failure;
@@ -38,29 +38,29 @@ static struct {
     bool is_strict;                         /* caches */
     bool said_caches;
     char soc[SIM_SOC_BYTES];
-    int64_t calls[SIM_CALLS];
+    int64_t calls[API_CALLS];
     uint64_t violations;
     char violation[MESSAGE_BYTES];
     char message[MESSAGE_BYTES];
-    uint32_t alive[SIM_THINGS];
+    uint32_t alive[API_THINGS];
     char log_path[1024];
 } control = {.lock = PTHREAD_MUTEX_INITIALIZER, .soc = "rk3588"};
 
-pthread_mutex_t sim_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t api_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* Whether the call in progress on this thread has logged anything. */
 static _Thread_local bool has_logged;
 static void (*_Atomic collect)(void);
 
-static const char *const call_names[SIM_CALLS] = {
-#define SIM_NAME(name) "rknn_" #name,
-    SIM_FUNCTIONS(SIM_NAME)
-#undef SIM_NAME
+static const char *const call_names[API_CALLS] = {
+#define API_NAME(name) "rknn_" #name,
+    API_FUNCTIONS(API_NAME)
+#undef API_NAME
 };
 
 static int call_of(const char *function) {
-    for (int call = 0; function != NULL && call < SIM_CALLS; call++) {
+    for (int call = 0; function != NULL && call < API_CALLS; call++) {
         if (strcmp(function, call_names[call]) == 0) {
             return call;
         }
@@ -97,7 +97,7 @@ static int add_failure(const char *function, uint32_t nth, int code) {
     if (control.n_failures == MAX_FAILURES) {
         return RKNN_ERR_MALLOC_FAIL;
     }
-    control.failures[control.n_failures++] = (failure){(sim_call)call, nth, code};
+    control.failures[control.n_failures++] = (failure){(api_call)call, nth, code};
     return RKNN_SUCC;
 }
 
@@ -131,13 +131,13 @@ static bool set_soc(const char *name) {
 
 /* A child that is forked while another thread is in here must find the locks free. */
 static void before_fork(void) {
-    pthread_mutex_lock(&sim_lock);
+    pthread_mutex_lock(&api_lock);
     pthread_mutex_lock(&control.lock);
 }
 
 static void after_fork(void) {
     pthread_mutex_unlock(&control.lock);
-    pthread_mutex_unlock(&sim_lock);
+    pthread_mutex_unlock(&api_lock);
 }
 
 static void initialize(void) {
@@ -205,7 +205,7 @@ static void collect_violations(void) {
     }
 }
 
-bool sim_enter(sim_call call, int *code) {
+bool api_enter(api_call call, int *code) {
     collect_violations();
     lock();
     has_logged = false;
@@ -234,13 +234,13 @@ bool sim_enter(sim_call call, int *code) {
     return fails;
 }
 
-bool sim_has_logged(void) {
+bool api_has_logged(void) {
     return has_logged;
 }
 
-int sim_leave(sim_call call, int status) {
+int api_leave(api_call call, int status) {
     if (status != RKNN_SUCC && !has_logged) {
-        sim_log(status == RKNN_ERR_MALLOC_FAIL ? "%s: no memory" : "%s fails with %d",
+        api_log(status == RKNN_ERR_MALLOC_FAIL ? "%s: no memory" : "%s fails with %d",
                 call_names[call], status);
     }
     return status;
@@ -258,14 +258,14 @@ static void record(bool is_violation, const char *format, va_list arguments) {
     unlock();
 }
 
-void sim_log(const char *format, ...) {
+void api_log(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     record(false, format, arguments);
     va_end(arguments);
 }
 
-void sim_violation(const char *format, ...) {
+void api_violation(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     record(true, format, arguments);
@@ -287,7 +287,7 @@ int64_t sim_latency_us(uint32_t cores) {
     return permille != 0 ? latency_us * 1000 / permille : latency_us;
 }
 
-void sim_count(sim_thing thing, int change) {
+void api_count(api_thing thing, int change) {
     lock();
     control.alive[thing] += (uint32_t)change;
     unlock();
@@ -325,9 +325,9 @@ void rknn_sim_bus(uint64_t bytes_per_second, uint64_t bytes_per_run) {
 }
 
 void rknn_sim_live(uint32_t *contexts, uint32_t *memories, uint32_t *outputs) {
-    uint32_t *const wanted[SIM_THINGS] = {contexts, memories, outputs};
+    uint32_t *const wanted[API_THINGS] = {contexts, memories, outputs};
     lock();
-    for (int thing = 0; thing < SIM_THINGS; thing++) {
+    for (int thing = 0; thing < API_THINGS; thing++) {
         if (wanted[thing] != NULL) {
             *wanted[thing] = control.alive[thing];
         }

@@ -10,7 +10,7 @@
  * This number grows by the bus's speed over the runs that are moving, and a run is done when it has
  * grown by the bytes of that run. */
 #define _POSIX_C_SOURCE 200809L
-#include "cores.h"
+#include "sim/cores.h"
 
 #include <time.h>
 

@@ -5,33 +5,34 @@
  * which no emulator computes: that is the guide's, exact up to one rounding per element of C. Where
  * librknnrt checks nothing and a board would read or write what is not there, this one refuses,
  * with a violation. */
-#include "convert.h"
-#include "ports.h"
+#include "api/convert.h"
+#include "sim/control.h"
+#include "api/ports.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIM_A, SIM_B, SIM_C, SIM_MATRICES };
+enum { API_A, API_B, API_C, API_MATRICES };
 
 /* How matrices of one SoC and type lie in memory. */
 typedef struct {
-    rknn_tensor_type type[SIM_MATRICES];
+    rknn_tensor_type type[API_MATRICES];
     uint32_t group_a, group_c;   /* native A is (K / group, M, group), C likewise */
     uint32_t tile_n, tile_k;     /* native B is (N / tile_n, K / tile_k, tile_n, tile_k) */
     uint32_t segment_k, limit_k; /* rows of B that are one after another; most of all */
-} sim_geometry;
+} api_geometry;
 
-typedef struct sim_matmul {
+typedef struct api_matmul {
     rknn_matmul_info info;
-    sim_geometry geometry;
+    api_geometry geometry;
     uint32_t n_shapes;
     uint32_t shape; /* index of the current one; n_shapes: none was chosen */
-    sim_mem *mems[SIM_MATRICES];
-    float *scales[SIM_MATRICES]; /* NULL: 1 */
-    uint32_t n_scales[SIM_MATRICES];
+    api_mem *mems[API_MATRICES];
+    float *scales[API_MATRICES]; /* NULL: 1 */
+    uint32_t n_scales[API_MATRICES];
     rknn_matmul_shape shapes[]; /* n_shapes */
-} sim_matmul;
+} api_matmul;
 
 #define F16 RKNN_TENSOR_FLOAT16
 #define F32 RKNN_TENSOR_FLOAT32
@@ -42,7 +43,7 @@ typedef struct sim_matmul {
 #define I32 RKNN_TENSOR_INT32
 
 #define N_TYPES 16
-static const rknn_tensor_type elements[N_TYPES][SIM_MATRICES] = {
+static const rknn_tensor_type elements[N_TYPES][API_MATRICES] = {
     [RKNN_FLOAT16_MM_FLOAT16_TO_FLOAT32] = {F16, F16, F32},
     [RKNN_INT8_MM_INT8_TO_INT32] = {I8, I8, I32},
     [RKNN_INT8_MM_INT8_TO_INT8] = {I8, I8, I8},
@@ -75,14 +76,14 @@ static const rkr_matmul_soc *rules_of(const char *name) {
 }
 
 static uint32_t bits_of(rknn_tensor_type type) {
-    return type == I4 ? 4 : type == BF16 ? 16 : (uint32_t)(8 * sim_type_bytes(type));
+    return type == I4 ? 4 : type == BF16 ? 16 : (uint32_t)(8 * api_type_bytes(type));
 }
 
-static void lay_out(const rkr_matmul_soc *soc, rknn_matmul_type type, sim_geometry *geometry) {
+static void lay_out(const rkr_matmul_soc *soc, rknn_matmul_type type, api_geometry *geometry) {
     memcpy(geometry->type, elements[type], sizeof geometry->type);
-    const rknn_tensor_type a = elements[type][SIM_A];
+    const rknn_tensor_type a = elements[type][API_A];
     geometry->group_a = 8 * soc->group_bytes / bits_of(a);
-    geometry->group_c = 8 * soc->group_bytes / bits_of(elements[type][SIM_C]);
+    geometry->group_c = 8 * soc->group_bytes / bits_of(elements[type][API_C]);
     geometry->tile_n = soc->tile_n * (a == F16 ? 1 : a == I8 ? 2 : 4);
     geometry->tile_k = a == F16 ? soc->tile_k : 32;
     geometry->segment_k = soc->segment_k == 0 ? UINT32_MAX : soc->segment_k;
@@ -97,7 +98,7 @@ static int check_kinds(const rkr_matmul_soc *soc, const rknn_matmul_info *info) 
     switch (info->B_quant_type) {
     case RKNN_QUANT_TYPE_PER_CHANNEL_SYM:
         if ((soc->per_column & type) == 0) {
-            sim_log("rknn_matmul_create: B of type %d has no scales per channel on %s",
+            api_log("rknn_matmul_create: B of type %d has no scales per channel on %s",
                     (int)info->type, soc->soc);
             return RKNN_ERR_PARAM_INVALID;
         }
@@ -105,7 +106,7 @@ static int check_kinds(const rkr_matmul_soc *soc, const rknn_matmul_info *info) 
     case RKNN_QUANT_TYPE_PER_GROUP_SYM:
         if ((soc->per_group & type) == 0 || !is_native ||
             info->B_layout == RKNN_MM_LAYOUT_TP_NORM) {
-            sim_log("rknn_matmul_create: B of type %d and layout %d has no scales per group on %s",
+            api_log("rknn_matmul_create: B of type %d and layout %d has no scales per group on %s",
                     (int)info->type, info->B_layout, soc->soc);
             return RKNN_ERR_PARAM_INVALID;
         }
@@ -114,7 +115,7 @@ static int check_kinds(const rkr_matmul_soc *soc, const rknn_matmul_info *info) 
         break;
     }
     if (info->B_layout == RKNN_MM_LAYOUT_TP_NORM && (PLAIN & type) == 0) {
-        sim_log("rknn_matmul_create: B of type %d cannot be column after column", (int)info->type);
+        api_log("rknn_matmul_create: B of type %d cannot be column after column", (int)info->type);
         return RKNN_ERR_PARAM_INVALID;
     }
     return RKNN_SUCC;
@@ -122,16 +123,16 @@ static int check_kinds(const rkr_matmul_soc *soc, const rknn_matmul_info *info) 
 
 /* RKNN_SUCC, or what librknnrt answers (and a message, or a violation if it ends the process). */
 static int check(const char *name, const rknn_matmul_info *info, const rknn_matmul_shape *shape,
-                 sim_geometry *geometry) {
+                 api_geometry *geometry) {
     const rkr_matmul_soc *soc = rules_of(name);
     if (shape->M <= 0 || shape->K <= 0 || shape->N <= 0) {
-        sim_violation("rknn_matmul_create: librknnrt ends the process for %d x %d x %d", shape->M,
+        api_violation("rknn_matmul_create: librknnrt ends the process for %d x %d x %d", shape->M,
                       shape->K, shape->N);
         return RKNN_ERR_PARAM_INVALID;
     }
     if (soc == NULL || info->type <= 0 || (int)info->type >= N_TYPES ||
         (soc->types & T(info->type)) == 0) {
-        sim_log("rknn_matmul_create: type %d is not supported on %s", (int)info->type, name);
+        api_log("rknn_matmul_create: type %d is not supported on %s", (int)info->type, name);
         return RKNN_ERR_PARAM_INVALID;
     }
     const int status = check_kinds(soc, info);
@@ -141,17 +142,17 @@ static int check(const char *name, const rknn_matmul_info *info, const rknn_matm
     lay_out(soc, info->type, geometry);
     const uint32_t k = (uint32_t)shape->K, n = (uint32_t)shape->N;
     if (k % geometry->tile_k != 0 || n % geometry->tile_n != 0) {
-        sim_log("rknn_matmul_create: K %u must be a multiple of %u, N %u of %u", k,
+        api_log("rknn_matmul_create: K %u must be a multiple of %u, N %u of %u", k,
                 geometry->tile_k, n, geometry->tile_n);
         return RKNN_ERR_PARAM_INVALID;
     }
     if (k > geometry->limit_k) {
-        sim_log("rknn_matmul_create: K %u is above %u", k, geometry->limit_k);
+        api_log("rknn_matmul_create: K %u is above %u", k, geometry->limit_k);
         return RKNN_ERR_PARAM_INVALID;
     }
     if (strcmp(soc->soc, "rk3576") == 0 && info->type == RKNN_FLOAT16_MM_INT4_TO_FLOAT16 &&
         k > soc->segment_k) {
-        sim_violation("rknn_matmul_create: librknnrt 2.3.2 ends the process for K %u of type %d", k,
+        api_violation("rknn_matmul_create: librknnrt 2.3.2 ends the process for K %u of type %d", k,
                       (int)info->type);
         return RKNN_ERR_PARAM_INVALID;
     }
@@ -183,22 +184,22 @@ static void describe_rows(rknn_matmul_tensor_attr *attr, const char *name, rknn_
     }
 }
 
-static void describe_all(const sim_matmul *matmul, const rknn_matmul_shape *shape,
+static void describe_all(const api_matmul *matmul, const rknn_matmul_shape *shape,
                          rknn_matmul_io_attr *io) {
-    const sim_geometry *geometry = &matmul->geometry;
+    const api_geometry *geometry = &matmul->geometry;
     const rknn_matmul_info *info = &matmul->info;
     const uint32_t m = (uint32_t)shape->M, k = (uint32_t)shape->K, n = (uint32_t)shape->N;
     const bool is_native = info->AC_layout == RKNN_MM_LAYOUT_NATIVE;
-    describe_rows(&io->A, "A", geometry->type[SIM_A], is_native, m, k, geometry->group_a);
-    describe_rows(&io->C, "C", geometry->type[SIM_C], is_native, m, n, geometry->group_c);
+    describe_rows(&io->A, "A", geometry->type[API_A], is_native, m, k, geometry->group_a);
+    describe_rows(&io->C, "C", geometry->type[API_C], is_native, m, n, geometry->group_c);
     if (info->B_layout == RKNN_MM_LAYOUT_NATIVE) {
-        describe(&io->B, "B", geometry->type[SIM_B], 4,
+        describe(&io->B, "B", geometry->type[API_B], 4,
                  (uint32_t[]){n / geometry->tile_n, k / geometry->tile_k, geometry->tile_n,
                               geometry->tile_k});
     } else if (info->B_layout == RKNN_MM_LAYOUT_TP_NORM) {
-        describe(&io->B, "feature_B", geometry->type[SIM_B], 2, (uint32_t[]){n, k});
+        describe(&io->B, "feature_B", geometry->type[API_B], 2, (uint32_t[]){n, k});
     } else {
-        describe(&io->B, "B", geometry->type[SIM_B], 2, (uint32_t[]){k, n});
+        describe(&io->B, "B", geometry->type[API_B], 2, (uint32_t[]){k, n});
     }
 }
 
@@ -211,9 +212,9 @@ static size_t at_row(bool is_native, uint32_t rows, uint32_t columns, uint32_t g
                      : (size_t)row * columns + column;
 }
 
-static size_t at_b(const sim_matmul *matmul, const rknn_matmul_shape *shape, uint32_t k,
+static size_t at_b(const api_matmul *matmul, const rknn_matmul_shape *shape, uint32_t k,
                    uint32_t n) {
-    const sim_geometry *geometry = &matmul->geometry;
+    const api_geometry *geometry = &matmul->geometry;
     const size_t all_k = (size_t)shape->K, all_n = (size_t)shape->N;
     if (matmul->info.B_layout == RKNN_MM_LAYOUT_TP_NORM) {
         return n * all_k + k;
@@ -234,7 +235,7 @@ static float element(const uint8_t *data, rknn_tensor_type type, size_t i) {
         const int nibble = data[i / 2] >> (i % 2 * 4) & 15;
         return (float)(nibble < 8 ? nibble : nibble - 16);
     }
-    return (float)sim_load(data, type, i);
+    return (float)api_load(data, type, i);
 }
 
 static void put(uint8_t *data, rknn_tensor_type type, size_t i, double value) {
@@ -246,20 +247,20 @@ static void put(uint8_t *data, rknn_tensor_type type, size_t i, double value) {
         const uint16_t half = (uint16_t)(bits >> 16);
         memcpy(data + i * sizeof half, &half, sizeof half);
     } else {
-        sim_store(data, type, i, value);
+        api_store(data, type, i, value);
     }
 }
 
-static double scale_of(const sim_matmul *matmul, int matrix, uint32_t column) {
+static double scale_of(const api_matmul *matmul, int matrix, uint32_t column) {
     const float *scales = matmul->scales[matrix];
     return scales == NULL ? 1.0 : (double)scales[matmul->n_scales[matrix] == 1 ? 0 : column];
 }
 
 /* Convert plain B to native B; int4 is read from bytes. */
-static void to_native(const sim_matmul *matmul, const uint8_t *plain, uint8_t *native) {
+static void to_native(const api_matmul *matmul, const uint8_t *plain, uint8_t *native) {
     const rknn_matmul_shape *shape = &matmul->shapes[0];
-    const rknn_tensor_type type = matmul->geometry.type[SIM_B];
-    const size_t bytes = type == I4 ? 1 : sim_type_bytes(type);
+    const rknn_tensor_type type = matmul->geometry.type[API_B];
+    const size_t bytes = type == I4 ? 1 : api_type_bytes(type);
     for (uint32_t k = 0; k < (uint32_t)shape->K; k++) {
         for (uint32_t n = 0; n < (uint32_t)shape->N; n++) {
             const size_t from = (size_t)k * (uint32_t)shape->N + n;
@@ -276,8 +277,8 @@ static void to_native(const sim_matmul *matmul, const uint8_t *plain, uint8_t *n
 }
 
 /* How many scales a matrix takes. */
-static uint32_t n_scales(const sim_matmul *matmul, int matrix) {
-    if (matrix != SIM_B || matmul->info.B_quant_type < RKNN_QUANT_TYPE_PER_CHANNEL_SYM) {
+static uint32_t n_scales(const api_matmul *matmul, int matrix) {
+    if (matrix != API_B || matmul->info.B_quant_type < RKNN_QUANT_TYPE_PER_CHANNEL_SYM) {
         return 1;
     }
     const uint32_t n = (uint32_t)matmul->shapes[0].N, group = (uint32_t)matmul->info.group_size;
@@ -286,39 +287,39 @@ static uint32_t n_scales(const sim_matmul *matmul, int matrix) {
 }
 
 /* Convert a sum to an element of C: integers are the sums themselves, but int8 has a scale. */
-static double scaled(const sim_matmul *matmul, double sum, uint32_t column) {
-    const rknn_tensor_type type = matmul->geometry.type[SIM_C];
+static double scaled(const api_matmul *matmul, double sum, uint32_t column) {
+    const rknn_tensor_type type = matmul->geometry.type[API_C];
     if (type == I16 || type == I32) {
         return sum;
     }
-    const double real = sum * scale_of(matmul, SIM_A, 0) * scale_of(matmul, SIM_B, column);
-    return type == I8 ? real / scale_of(matmul, SIM_C, 0) : real;
+    const double real = sum * scale_of(matmul, API_A, 0) * scale_of(matmul, API_B, column);
+    return type == I8 ? real / scale_of(matmul, API_C, 0) : real;
 }
 
-static bool is_known(const sim_matmul *matmul) {
+static bool is_known(const api_matmul *matmul) {
     const int kind = matmul->info.B_quant_type;
-    const bool is_integer = matmul->geometry.type[SIM_C] == I32;
+    const bool is_integer = matmul->geometry.type[API_C] == I32;
     if (kind >= RKNN_QUANT_TYPE_PER_GROUP_SYM ||
         (kind >= RKNN_QUANT_TYPE_PER_CHANNEL_SYM && is_integer)) {
-        sim_log("rknn_matmul_run: nobody recorded what an NPU makes of B with these scales (kind "
+        api_log("rknn_matmul_run: nobody recorded what an NPU makes of B with these scales (kind "
                 "%d) and C of type %d",
-                kind, (int)matmul->geometry.type[SIM_C]);
+                kind, (int)matmul->geometry.type[API_C]);
         return false;
     }
     return true;
 }
 
 /* What an NPU makes of a sum that C cannot hold is not known. */
-static void note_overflow(const sim_matmul *matmul, double sum) {
-    const rknn_tensor_type type = matmul->geometry.type[SIM_C];
+static void note_overflow(const api_matmul *matmul, double sum) {
+    const rknn_tensor_type type = matmul->geometry.type[API_C];
     if (type == I16 && (sum < INT16_MIN || sum > INT16_MAX)) {
-        sim_violation("rknn_matmul_run: a sum of %.0f does not fit into the int16 of C", sum);
+        api_violation("rknn_matmul_run: a sum of %.0f does not fit into the int16 of C", sum);
     }
 }
 
-static int multiply(const sim_matmul *matmul) {
+static int multiply(const api_matmul *matmul) {
     const rknn_matmul_shape *shape = &matmul->shapes[matmul->shape];
-    const sim_geometry *geometry = &matmul->geometry;
+    const api_geometry *geometry = &matmul->geometry;
     const uint32_t m = (uint32_t)shape->M, k = (uint32_t)shape->K, n = (uint32_t)shape->N;
     const bool is_native = matmul->info.AC_layout == RKNN_MM_LAYOUT_NATIVE;
     if (!is_known(matmul)) {
@@ -334,13 +335,13 @@ static int multiply(const sim_matmul *matmul) {
     for (uint32_t i = 0; i < k; i++) {
         for (uint32_t j = 0; j < n; j++) {
             b[(size_t)i * n + j] =
-                element(matmul->mems[SIM_B]->npu, geometry->type[SIM_B], at_b(matmul, shape, i, j));
+                element(matmul->mems[API_B]->npu, geometry->type[API_B], at_b(matmul, shape, i, j));
         }
     }
     for (uint32_t r = 0; r < m; r++) {
         memset(row, 0, n * sizeof *row);
         for (uint32_t i = 0; i < k; i++) {
-            const double a = (double)element(matmul->mems[SIM_A]->npu, geometry->type[SIM_A],
+            const double a = (double)element(matmul->mems[API_A]->npu, geometry->type[API_A],
                                              at_row(is_native, m, k, geometry->group_a, r, i));
             for (uint32_t j = 0; j < n; j++) {
                 row[j] += a * (double)b[(size_t)i * n + j];
@@ -348,7 +349,7 @@ static int multiply(const sim_matmul *matmul) {
         }
         for (uint32_t j = 0; j < n; j++) {
             note_overflow(matmul, row[j]);
-            put(matmul->mems[SIM_C]->npu, geometry->type[SIM_C],
+            put(matmul->mems[API_C]->npu, geometry->type[API_C],
                 at_row(is_native, m, n, geometry->group_c, r, j), scaled(matmul, row[j], j));
         }
     }
@@ -361,25 +362,25 @@ static int multiply(const sim_matmul *matmul) {
 
 #define MAX_SHAPES 1024
 
-static void matmul_free(sim_matmul *matmul) {
-    for (int i = 0; i < SIM_MATRICES; i++) {
-        sim_mem_give_back(matmul->mems[i]);
+static void matmul_free(api_matmul *matmul) {
+    for (int i = 0; i < API_MATRICES; i++) {
+        api_mem_give_back(matmul->mems[i]);
         free(matmul->scales[i]);
     }
     free(matmul);
 }
 
 /* A context without inputs and outputs, of a model that is nothing but the SoC. */
-static sim_context *make_context(sim_matmul *matmul, const char *soc) {
-    sim_model *model = calloc(1, sizeof *model);
-    sim_context *ctx = calloc(1, sizeof *ctx);
+static api_context *make_context(api_matmul *matmul, const char *soc) {
+    api_model *model = calloc(1, sizeof *model);
+    api_context *ctx = calloc(1, sizeof *ctx);
     if (model == NULL || ctx == NULL) {
         free(model);
         free(ctx);
         return NULL;
     }
     model->references = 1;
-    model->runtime = SIM_FULL;
+    model->runtime = API_FULL;
     model->n_shapes = 1;
     memcpy(model->version, "2.3.2", sizeof "2.3.2");
     memcpy(model->soc, soc, strlen(soc) + 1);
@@ -392,10 +393,10 @@ static int create(rknn_matmul_ctx *context, const rknn_matmul_info *info, uint32
                   const rknn_matmul_shape *shapes, rknn_matmul_io_attr *io) {
     char soc[SIM_SOC_BYTES];
     if (!sim_soc(soc)) {
-        sim_log("rknn_matmul_create: librknnmrt, which %s has, multiplies no matrices", soc);
+        api_log("rknn_matmul_create: librknnmrt, which %s has, multiplies no matrices", soc);
         return RKNN_ERR_FAIL;
     }
-    sim_matmul *matmul = calloc(1, sizeof *matmul + n_shapes * sizeof *shapes);
+    api_matmul *matmul = calloc(1, sizeof *matmul + n_shapes * sizeof *shapes);
     if (matmul == NULL) {
         return RKNN_ERR_MALLOC_FAIL;
     }
@@ -407,11 +408,11 @@ static int create(rknn_matmul_ctx *context, const rknn_matmul_info *info, uint32
     for (uint32_t i = 0; i < n_shapes && status == RKNN_SUCC; i++) {
         status = check(soc, info, &shapes[i], &matmul->geometry);
         if (status == RKNN_SUCC && (shapes[i].K != shapes[0].K || shapes[i].N != shapes[0].N)) {
-            sim_log("rknn_matmul_create_dynamic_shape: K and N must be the same in all shapes");
+            api_log("rknn_matmul_create_dynamic_shape: K and N must be the same in all shapes");
             status = RKNN_ERR_PARAM_INVALID;
         }
     }
-    sim_context *ctx = status == RKNN_SUCC ? make_context(matmul, soc) : NULL;
+    api_context *ctx = status == RKNN_SUCC ? make_context(matmul, soc) : NULL;
     if (ctx == NULL) {
         free(matmul);
         return status == RKNN_SUCC ? RKNN_ERR_MALLOC_FAIL : status;
@@ -419,30 +420,30 @@ static int create(rknn_matmul_ctx *context, const rknn_matmul_info *info, uint32
     for (uint32_t i = 0; i < n_shapes; i++) {
         describe_all(matmul, &shapes[i], &io[i]);
     }
-    *context = sim_context_register(ctx);
+    *context = api_context_register(ctx);
     return RKNN_SUCC;
 }
 
 int rknn_matmul_create(rknn_matmul_ctx *ctx, rknn_matmul_info *info, rknn_matmul_io_attr *io_attr) {
-    SIM_ENTER(matmul_create);
+    API_ENTER(matmul_create);
     if (ctx == NULL || info == NULL || io_attr == NULL) {
-        sim_log("rknn_matmul_create: NULL");
+        api_log("rknn_matmul_create: NULL");
         return RKNN_ERR_PARAM_INVALID;
     }
     const rknn_matmul_shape shape = {info->M, info->K, info->N};
-    return sim_leave(SIM_CALL_matmul_create, create(ctx, info, 1, &shape, io_attr));
+    return api_leave(API_CALL_matmul_create, create(ctx, info, 1, &shape, io_attr));
 }
 
 int rknn_matmul_create_dynamic_shape(rknn_matmul_ctx *ctx, rknn_matmul_info *info, int shape_num,
                                      rknn_matmul_shape dynamic_shapes[],
                                      rknn_matmul_io_attr io_attrs[]) {
-    SIM_ENTER(matmul_create_dynamic_shape);
+    API_ENTER(matmul_create_dynamic_shape);
     if (ctx == NULL || info == NULL || dynamic_shapes == NULL || io_attrs == NULL ||
         shape_num <= 0 || shape_num > MAX_SHAPES) {
-        sim_log("rknn_matmul_create_dynamic_shape: NULL, or %d shapes", shape_num);
+        api_log("rknn_matmul_create_dynamic_shape: NULL, or %d shapes", shape_num);
         return RKNN_ERR_PARAM_INVALID;
     }
-    return sim_leave(SIM_CALL_matmul_create_dynamic_shape,
+    return api_leave(API_CALL_matmul_create_dynamic_shape,
                      create(ctx, info, (uint32_t)shape_num, dynamic_shapes, io_attrs));
 }
 
@@ -450,10 +451,10 @@ int rknn_B_normal_layout_to_native_layout(void *B_input, void *B_output, int K, 
                                           rknn_matmul_info *info) {
     char soc[SIM_SOC_BYTES];
     if (B_input == NULL || B_output == NULL || info == NULL || !sim_soc(soc)) {
-        sim_log("rknn_B_normal_layout_to_native_layout: NULL, or a runtime without matrices");
+        api_log("rknn_B_normal_layout_to_native_layout: NULL, or a runtime without matrices");
         return RKNN_ERR_PARAM_INVALID;
     }
-    sim_matmul *matmul = calloc(1, sizeof *matmul + sizeof(rknn_matmul_shape));
+    api_matmul *matmul = calloc(1, sizeof *matmul + sizeof(rknn_matmul_shape));
     if (matmul == NULL) {
         return RKNN_ERR_MALLOC_FAIL;
     }
@@ -469,80 +470,80 @@ int rknn_B_normal_layout_to_native_layout(void *B_input, void *B_output, int K, 
     return status;
 }
 
-/* Own the context of a product until sim_release; NULL (and a message): it is none. */
-static sim_context *acquire(rknn_matmul_ctx id, const char *function) {
-    sim_context *ctx = sim_acquire(id, function);
+/* Own the context of a product until api_release; NULL (and a message): it is none. */
+static api_context *acquire(rknn_matmul_ctx id, const char *function) {
+    api_context *ctx = api_acquire(id, function);
     if (ctx != NULL && ctx->matmul == NULL) {
-        sim_violation("%s: this context is a model's", function);
-        sim_release(ctx);
+        api_violation("%s: this context is a model's", function);
+        api_release(ctx);
         return NULL;
     }
     return ctx;
 }
 
-#define ON_PRODUCT(name, id, call) SIM_ON(name, acquire(id, "rknn_" #name), call)
+#define ON_PRODUCT(name, id, call) API_ON(name, acquire(id, "rknn_" #name), call)
 
 int rknn_matmul_destroy(rknn_matmul_ctx context) {
-    SIM_ENTER_RELEASE(matmul_destroy, ctx, acquire(context, "rknn_matmul_destroy"));
+    API_ENTER_RELEASE(matmul_destroy, ctx, acquire(context, "rknn_matmul_destroy"));
     int status = RKNN_SUCC;
-    const uint32_t n_memories = sim_mem_count(context);
+    const uint32_t n_memories = api_mem_count(context);
     if (n_memories > 0) {
-        sim_violation("rknn_matmul_destroy: %u memories of the context are still alive",
+        api_violation("rknn_matmul_destroy: %u memories of the context are still alive",
                       n_memories);
         status = RKNN_ERR_FAIL;
     }
-    sim_context_unregister(ctx);
+    api_context_unregister(ctx);
     matmul_free(ctx->matmul);
-    sim_model_drop(ctx->model);
+    api_model_drop(ctx->model);
     free(ctx);
-    return sim_leave(SIM_CALL_matmul_destroy, injected != RKNN_SUCC ? injected : status);
+    return api_leave(API_CALL_matmul_destroy, injected != RKNN_SUCC ? injected : status);
 }
 
-/* The matrix of that name; SIM_MATRICES: none. */
+/* The matrix of that name; API_MATRICES: none. */
 static int matrix_of(const char *name) {
     const char *last = memchr(name, '\0', RKNN_MAX_NAME_LEN);
     if (last == NULL) {
-        return SIM_MATRICES;
+        return API_MATRICES;
     }
-    return strcmp(name, "A") == 0                                     ? SIM_A
-           : strcmp(name, "B") == 0 || strcmp(name, "feature_B") == 0 ? SIM_B
-           : strcmp(name, "C") == 0                                   ? SIM_C
-                                                                      : SIM_MATRICES;
+    return strcmp(name, "A") == 0                                     ? API_A
+           : strcmp(name, "B") == 0 || strcmp(name, "feature_B") == 0 ? API_B
+           : strcmp(name, "C") == 0                                   ? API_C
+                                                                      : API_MATRICES;
 }
 
-static uint32_t bytes_of(const sim_matmul *matmul, uint32_t shape, int matrix) {
+static uint32_t bytes_of(const api_matmul *matmul, uint32_t shape, int matrix) {
     rknn_matmul_io_attr io;
     describe_all(matmul, &matmul->shapes[shape], &io);
-    return matrix == SIM_A ? io.A.size : matrix == SIM_B ? io.B.size : io.C.size;
+    return matrix == API_A ? io.A.size : matrix == API_B ? io.B.size : io.C.size;
 }
 
-static int set_io_mem(sim_context *ctx, const rknn_tensor_mem *mem,
+static int set_io_mem(api_context *ctx, const rknn_tensor_mem *mem,
                       const rknn_matmul_tensor_attr *attr) {
     if (mem == NULL || attr == NULL) {
-        sim_log("rknn_matmul_set_io_mem: NULL");
+        api_log("rknn_matmul_set_io_mem: NULL");
         return RKNN_ERR_PARAM_INVALID;
     }
-    sim_matmul *matmul = ctx->matmul;
+    api_matmul *matmul = ctx->matmul;
     const int matrix = matrix_of(attr->name);
-    if (matrix == SIM_MATRICES) {
-        sim_violation("rknn_matmul_set_io_mem: there is no such matrix; librknnrt takes the memory "
+    if (matrix == API_MATRICES) {
+        api_violation("rknn_matmul_set_io_mem: there is no such matrix; librknnrt takes the memory "
                       "and does not use it");
         return RKNN_ERR_PARAM_INVALID;
     }
-    sim_mem *found = sim_mem_take(ctx->id, mem, "rknn_matmul_set_io_mem");
+    api_mem *found = api_mem_take(ctx->id, mem, "rknn_matmul_set_io_mem");
     if (found == NULL) {
         return RKNN_ERR_PARAM_INVALID;
     }
     const uint32_t need =
         bytes_of(matmul, matmul->shape < matmul->n_shapes ? matmul->shape : 0, matrix);
     if (found->size < need) {
-        sim_violation("rknn_matmul_set_io_mem: %s has %u bytes, it needs %u; librknnrt does not "
+        api_violation("rknn_matmul_set_io_mem: %s has %u bytes, it needs %u; librknnrt does not "
                       "look, and the NPU goes on behind the end",
                       attr->name, found->size, need);
-        sim_mem_give_back(found);
+        api_mem_give_back(found);
         return RKNN_ERR_PARAM_INVALID;
     }
-    sim_mem_give_back(matmul->mems[matrix]);
+    api_mem_give_back(matmul->mems[matrix]);
     matmul->mems[matrix] = found;
     return RKNN_SUCC;
 }
@@ -560,7 +561,7 @@ static int set_core_mask(const char *soc, rknn_core_mask mask) {
     if (is_known && (has_three || strcmp(soc, "rk3576") == 0)) {
         return RKNN_SUCC;
     }
-    sim_log("rknn_matmul_set_core_mask: mask %d on %s", (int)mask, soc);
+    api_log("rknn_matmul_set_core_mask: mask %d on %s", (int)mask, soc);
     return RKNN_ERR_FAIL;
 }
 
@@ -568,11 +569,11 @@ int rknn_matmul_set_core_mask(rknn_matmul_ctx context, rknn_core_mask core_mask)
     ON_PRODUCT(matmul_set_core_mask, context, set_core_mask(ctx->model->soc, core_mask));
 }
 
-static int set_quant_params(sim_matmul *matmul, const rknn_quant_params *params) {
-    const int matrix = params == NULL ? SIM_MATRICES : matrix_of(params->name);
-    if (matrix == SIM_MATRICES || params->scale == NULL ||
+static int set_quant_params(api_matmul *matmul, const rknn_quant_params *params) {
+    const int matrix = params == NULL ? API_MATRICES : matrix_of(params->name);
+    if (matrix == API_MATRICES || params->scale == NULL ||
         params->scale_len != (int32_t)n_scales(matmul, matrix)) {
-        sim_violation(
+        api_violation(
             "rknn_matmul_set_quant_params: %d scales; librknnrt takes any number, or ends "
             "the process",
             params == NULL ? 0 : params->scale_len);
@@ -580,7 +581,7 @@ static int set_quant_params(sim_matmul *matmul, const rknn_quant_params *params)
     }
     for (int32_t i = 0; params->zp != NULL && i < params->zp_len; i++) {
         if (params->zp[i] != 0) {
-            sim_violation("rknn_matmul_set_quant_params: zero point %d; only 0 is supported",
+            api_violation("rknn_matmul_set_quant_params: zero point %d; only 0 is supported",
                           params->zp[i]);
             return RKNN_ERR_PARAM_INVALID;
         }
@@ -607,7 +608,7 @@ int rknn_matmul_get_quant_params(rknn_matmul_ctx context, rknn_quant_params *par
                params == NULL || scale == NULL ? RKNN_ERR_PARAM_INVALID : (*scale = 0, RKNN_SUCC));
 }
 
-static int choose(sim_matmul *matmul, const rknn_matmul_shape *shape) {
+static int choose(api_matmul *matmul, const rknn_matmul_shape *shape) {
     if (shape == NULL) {
         return RKNN_ERR_PARAM_INVALID;
     }
@@ -617,7 +618,7 @@ static int choose(sim_matmul *matmul, const rknn_matmul_shape *shape) {
             return RKNN_SUCC;
         }
     }
-    sim_log("rknn_matmul_set_dynamic_shape: %d x %d x %d is none of the shapes", shape->M, shape->K,
+    api_log("rknn_matmul_set_dynamic_shape: %d x %d x %d is none of the shapes", shape->M, shape->K,
             shape->N);
     return RKNN_ERR_FAIL;
 }
@@ -627,26 +628,26 @@ int rknn_matmul_set_dynamic_shape(rknn_matmul_ctx context, rknn_matmul_shape *sh
 }
 
 /* Whether shape and memories are set; librknnrt does not check. */
-static bool is_ready(const sim_matmul *matmul) {
+static bool is_ready(const api_matmul *matmul) {
     if (matmul->shape == matmul->n_shapes) {
-        sim_violation("rknn_matmul_run: none of the shapes was chosen "
+        api_violation("rknn_matmul_run: none of the shapes was chosen "
                       "(rknn_matmul_set_dynamic_shape)");
         return false;
     }
-    for (int i = 0; i < SIM_MATRICES; i++) {
-        const sim_mem *mem = matmul->mems[i];
-        if (mem == NULL || sim_mem_is_destroyed(mem)) {
-            sim_violation("rknn_matmul_run: the memory of %c was %s", "ABC"[i],
+    for (int i = 0; i < API_MATRICES; i++) {
+        const api_mem *mem = matmul->mems[i];
+        if (mem == NULL || api_mem_is_destroyed(mem)) {
+            api_violation("rknn_matmul_run: the memory of %c was %s", "ABC"[i],
                           mem == NULL ? "never set" : "destroyed");
             return false;
         }
         const uint32_t need = bytes_of(matmul, matmul->shape, i);
         if (mem->size < need) {
-            sim_violation("rknn_matmul_run: the memory of %c has %u bytes, this shape needs %u",
+            api_violation("rknn_matmul_run: the memory of %c has %u bytes, this shape needs %u",
                           "ABC"[i], mem -> size, need);
             return false;
         }
-        if (!sim_mem_is_intact(mem, false, "rknn_matmul_run")) {
+        if (!api_mem_is_intact(mem, false, "rknn_matmul_run")) {
             return false;
         }
     }

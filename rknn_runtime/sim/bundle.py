@@ -1,6 +1,6 @@
 """The simulation bundle: the small file that the simulated runtime loads as a model.
 
-``csrc/sim/model.c`` documents the format and reads it.
+``csrc/sim/bundle.c`` documents the format and reads it.
 """
 
 from __future__ import annotations

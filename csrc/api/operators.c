@@ -16,8 +16,8 @@ typedef struct kept_attribute {
     rknn_custom_op_attr attr;
 } kept_attribute;
 
-typedef struct sim_operator {
-    struct sim_operator *next;
+typedef struct api_operator {
+    struct api_operator *next;
     rknn_custom_op op;
     rkr_emu *emulator; /* the one that last ran the node */
     uint32_t number;   /* of the node */
@@ -27,9 +27,9 @@ typedef struct sim_operator {
     uint32_t *indices;              /* of the emulator's tensors: inputs, then outputs */
     rknn_custom_op_tensor *tensors; /* likewise */
     kept_attribute *attributes;     /* those that were asked for */
-} sim_operator;
+} api_operator;
 
-static void operator_free(sim_operator *custom) {
+static void operator_free(api_operator *custom) {
     if (custom == NULL) {
         return;
     }
@@ -74,9 +74,9 @@ static bool describe(rkr_emu *emulator, uint32_t index, uint32_t position,
     return out->mem.virt_addr != NULL;
 }
 
-static sim_operator *operator_create(rkr_emu *emulator, const rkr_emu_node *node, uint32_t number) {
+static api_operator *operator_create(rkr_emu *emulator, const rkr_emu_node *node, uint32_t number) {
     const uint32_t count = node->n_inputs + node->n_outputs;
-    sim_operator *custom = calloc(1, sizeof *custom);
+    api_operator *custom = calloc(1, sizeof *custom);
     if (custom == NULL) {
         return NULL;
     }
@@ -102,48 +102,48 @@ static sim_operator *operator_create(rkr_emu *emulator, const rkr_emu_node *node
 
 /* ---- calls of the client's functions ------------------------------------------- */
 
-static rknn_custom_op_context context_of(sim_operator *custom) {
+static rknn_custom_op_context context_of(api_operator *custom) {
     return (rknn_custom_op_context){.target = RKNN_TARGET_TYPE_CPU,
                                     .internal_ctx = (rknn_context)(uintptr_t)custom,
                                     .priv_data = custom->priv_data};
 }
 
-static int call(sim_operator *custom, rknn_custom_op_callback *function,
+static int call(api_operator *custom, rknn_custom_op_callback *function,
                 rknn_custom_op_context *op_ctx) {
     return function == NULL ? RKNN_SUCC
                             : function(op_ctx, custom->tensors, custom->n_inputs,
                                        custom->tensors + custom->n_inputs, custom->n_outputs);
 }
 
-static void initialize(sim_operator *custom, const rknn_custom_op *op) {
+static void initialize(api_operator *custom, const rknn_custom_op *op) {
     custom->op = *op;
     custom->is_inside = true;
     rknn_custom_op_context op_ctx = context_of(custom);
     if (call(custom, op->init, &op_ctx) == RKNN_SUCC) {
         custom->priv_data = op_ctx.priv_data;
     } else {
-        sim_log("rknn_register_custom_ops: init of %s failed, which the runtime does not hear",
+        api_log("rknn_register_custom_ops: init of %s failed, which the runtime does not hear",
                 op->op_type);
     }
     custom->is_inside = false;
 }
 
-static int compute(sim_operator *custom) {
+static int compute(api_operator *custom) {
     custom->is_inside = true;
     rknn_custom_op_context op_ctx = context_of(custom);
     int status = call(custom, custom->op.prepare, &op_ctx);
     status = status == RKNN_SUCC ? call(custom, custom->op.compute, &op_ctx) : status;
     custom->is_inside = false;
     if (status != RKNN_SUCC) {
-        sim_log("rknn_run: the custom operator %s returned %d", custom->op.op_type, status);
+        api_log("rknn_run: the custom operator %s returned %d", custom->op.op_type, status);
     }
     return status;
 }
 
 /* ---- their registration ---------------------------------------------------------- */
 
-static sim_operator *find(const sim_context *ctx, uint32_t number) {
-    sim_operator *custom = ctx->operators;
+static api_operator *find(const api_context *ctx, uint32_t number) {
+    api_operator *custom = ctx->operators;
     while (custom != NULL && custom->number != number) {
         custom = custom->next;
     }
@@ -153,11 +153,11 @@ static sim_operator *find(const sim_context *ctx, uint32_t number) {
 /* Give every node of the type to the client, also if commands of the NPU would compute it, and call
  * init for it. A node that has an operator gets the new one. A type that no node has is no error.
  */
-static int register_one(sim_context *ctx, const rknn_custom_op *op) {
+static int register_one(api_context *ctx, const rknn_custom_op *op) {
     if (ctx->model->machine == NULL) { /* a bundle has no nodes */
         return RKNN_SUCC;
     }
-    rkr_emu *emulator = sim_machine_emulator(ctx->model->machine, ctx->shape, 0, NULL);
+    rkr_emu *emulator = api_machine_emulator(ctx->model->machine, ctx->shape, 0, NULL);
     rkr_emu_info info;
     if (emulator == NULL || rkr_emu_get_info(emulator, &info) != RKR_OK) {
         return RKNN_ERR_FAIL;
@@ -168,7 +168,7 @@ static int register_one(sim_context *ctx, const rknn_custom_op *op) {
             !rkr_emu_is_replaceable(emulator, i)) {
             continue;
         }
-        sim_operator *custom = find(ctx, i);
+        api_operator *custom = find(ctx, i);
         if (custom == NULL) {
             custom = operator_create(emulator, &node, i);
             if (custom == NULL) {
@@ -182,9 +182,9 @@ static int register_one(sim_context *ctx, const rknn_custom_op *op) {
     return RKNN_SUCC;
 }
 
-void sim_operators_free(sim_context *ctx) {
+void api_operators_free(api_context *ctx) {
     while (ctx->operators != NULL) {
-        sim_operator *custom = ctx->operators;
+        api_operator *custom = ctx->operators;
         ctx->operators = custom->next;
         rknn_custom_op_context op_ctx = context_of(custom);
         if (custom->op.destroy != NULL) {
@@ -202,7 +202,7 @@ static bool is_weights(rkr_emu *emulator, uint32_t index) {
     return rkr_emu_get_tensor(emulator, index, &tensor) == RKR_OK && tensor.kind > 3;
 }
 
-static bool move(sim_operator *custom, rkr_emu *emulator, uint32_t first, uint32_t count,
+static bool move(api_operator *custom, rkr_emu *emulator, uint32_t first, uint32_t count,
                  bool is_input) {
     bool is_moved = true;
     for (uint32_t i = first; is_moved && i < first + count; i++) {
@@ -215,13 +215,13 @@ static bool move(sim_operator *custom, rkr_emu *emulator, uint32_t first, uint32
                        : rkr_emu_write_float(emulator, index, mem->virt_addr, mem->size) == RKR_OK;
     }
     if (!is_moved) {
-        sim_log("rknn_run: %s: %s", custom->op.op_type, rkr_emu_error(emulator));
+        api_log("rknn_run: %s: %s", custom->op.op_type, rkr_emu_error(emulator));
     }
     return is_moved;
 }
 
 static int compute_emulated(void *user_data, rkr_emu *emulator, uint32_t number) {
-    sim_operator *custom = find(user_data, number);
+    api_operator *custom = find(user_data, number);
     if (custom == NULL) {
         return 0;
     }
@@ -232,14 +232,14 @@ static int compute_emulated(void *user_data, rkr_emu *emulator, uint32_t number)
                : -1;
 }
 
-sim_node_hook sim_operators_hook(sim_context *ctx) {
-    return (sim_node_hook){ctx->operators == NULL ? NULL : compute_emulated, ctx};
+api_node_hook api_operators_hook(api_context *ctx) {
+    return (api_node_hook){ctx->operators == NULL ? NULL : compute_emulated, ctx};
 }
 
 /* ---- attributes ------------------------------------------------------------------ */
 
 /* "type:name", which is no attribute of the file. `data` stays NULL if there is none. */
-static void read_name(const sim_operator *custom, const char *name, rknn_custom_op_attr *out) {
+static void read_name(const api_operator *custom, const char *name, rknn_custom_op_attr *out) {
     (void)name;
     rkr_emu_node found;
     const size_t room = 2 * RKNN_MAX_NAME_LEN;
@@ -254,7 +254,7 @@ static void read_name(const sim_operator *custom, const char *name, rknn_custom_
 }
 
 /* Read an attribute of the file, which has text in quotes. */
-static void read_attribute(const sim_operator *custom, const char *name, rknn_custom_op_attr *out) {
+static void read_attribute(const api_operator *custom, const char *name, rknn_custom_op_attr *out) {
     uint32_t type = 0, count = 0;
     if (rkr_emu_get_attribute(custom->emulator, custom->number, name, &type, &count, NULL, 0) !=
         RKR_OK) {
@@ -282,17 +282,17 @@ static void read_attribute(const sim_operator *custom, const char *name, rknn_cu
 
 void rknn_custom_op_get_op_attr(rknn_custom_op_context *op_ctx, const char *name,
                                 rknn_custom_op_attr *out) {
-    SIM_ENTER_OR(custom_op_get_op_attr, );
+    API_ENTER_OR(custom_op_get_op_attr, );
     if (op_ctx == NULL || name == NULL || out == NULL) {
-        sim_violation("rknn_custom_op_get_op_attr: NULL");
+        api_violation("rknn_custom_op_get_op_attr: NULL");
         return;
     }
-    sim_operator *custom = (sim_operator *)op_ctx->internal_ctx;
+    api_operator *custom = (api_operator *)op_ctx->internal_ctx;
     out->dtype = NO_TYPE;
     out->n_elems = 0;
     out->data = NULL;
     if (custom == NULL || !custom->is_inside || strlen(name) >= RKNN_MAX_NAME_LEN) {
-        sim_violation("rknn_custom_op_get_op_attr: not inside init, prepare or compute");
+        api_violation("rknn_custom_op_get_op_attr: not inside init, prepare or compute");
         return;
     }
     kept_attribute *kept = custom->attributes;
@@ -307,7 +307,7 @@ void rknn_custom_op_get_op_attr(rknn_custom_op_context *op_ctx, const char *name
         custom->attributes = kept;
     }
     if (kept == NULL || kept->attr.data == NULL) {
-        sim_log("rknn_custom_op_get_op_attr: op_attr %s not found", name);
+        api_log("rknn_custom_op_get_op_attr: op_attr %s not found", name);
         return;
     }
     out->dtype = kept->attr.dtype;
@@ -317,35 +317,35 @@ void rknn_custom_op_get_op_attr(rknn_custom_op_context *op_ctx, const char *name
 
 /* ---- registration by the client ---- */
 
-static int check(const sim_context *ctx, const rknn_custom_op *op) {
+static int check(const api_context *ctx, const rknn_custom_op *op) {
     if (op->compute == NULL || op->op_type[0] == '\0' ||
         memchr(op->op_type, 0, sizeof op->op_type) == NULL) {
-        sim_violation("rknn_register_custom_ops: an operator without compute or without a name");
+        api_violation("rknn_register_custom_ops: an operator without compute or without a name");
         return RKNN_ERR_PARAM_INVALID;
     }
     if (op->target != RKNN_TARGET_TYPE_CPU) {
-        sim_log("rknn_register_custom_ops: %s is not for the CPU, and no GPU is simulated",
+        api_log("rknn_register_custom_ops: %s is not for the CPU, and no GPU is simulated",
                 op->op_type);
         return RKNN_ERR_FAIL;
     }
     if (ctx->model->n_shapes > 1) {
-        sim_log("rknn_register_custom_ops: not simulated of models with several shapes");
+        api_log("rknn_register_custom_ops: not simulated of models with several shapes");
         return RKNN_ERR_FAIL;
     }
     return RKNN_SUCC;
 }
 
-static int register_all(sim_context *ctx, const rknn_custom_op *ops, uint32_t count) {
+static int register_all(api_context *ctx, const rknn_custom_op *ops, uint32_t count) {
     if (ctx->matmul != NULL) {
-        sim_violation("rknn_register_custom_ops: this context multiplies matrices");
+        api_violation("rknn_register_custom_ops: this context multiplies matrices");
         return RKNN_ERR_CTX_INVALID;
     }
-    if (ctx->model->runtime == SIM_MINI) {
-        sim_log("rknn_register_custom_ops: librknnmrt does not implement it");
+    if (ctx->model->runtime == API_MINI) {
+        api_log("rknn_register_custom_ops: librknnmrt does not implement it");
         return RKNN_ERR_FAIL;
     }
     if (ops == NULL || count == 0) {
-        sim_log("rknn_register_custom_ops: no operators");
+        api_log("rknn_register_custom_ops: no operators");
         return RKNN_ERR_PARAM_INVALID;
     }
     int status = RKNN_SUCC;
@@ -357,5 +357,5 @@ static int register_all(sim_context *ctx, const rknn_custom_op *ops, uint32_t co
 }
 
 int rknn_register_custom_ops(rknn_context context, rknn_custom_op *ops, uint32_t count) {
-    SIM_ON_CONTEXT(register_custom_ops, context, register_all(ctx, ops, count));
+    API_ON_CONTEXT(register_custom_ops, context, register_all(ctx, ops, count));
 }

@@ -8,6 +8,6 @@
 #include "handles.h"
 
 /* Call destroy for each, and forget them. */
-void sim_operators_free(sim_context *context);
-/* The hook that runs them in sim_machine_run. */
-sim_node_hook sim_operators_hook(sim_context *context);
+void api_operators_free(api_context *context);
+/* The hook that runs them in api_machine_run. */
+api_node_hook api_operators_hook(api_context *context);

@@ -12,43 +12,43 @@ typedef struct {
     bool is_attr;
     bool is_output;
     bool is_current; /* in the shapes that were chosen */
-    sim_kind kind;
+    api_kind kind;
 } answer_form;
 
 #define ATTR sizeof(rknn_tensor_attr)
 static const answer_form FORMS[] = {
     [RKNN_QUERY_IN_OUT_NUM] = {.bytes = sizeof(rknn_input_output_num)},
-    [RKNN_QUERY_INPUT_ATTR] = {ATTR, true, false, false, SIM_LOGICAL},
-    [RKNN_QUERY_OUTPUT_ATTR] = {ATTR, true, true, false, SIM_LOGICAL},
+    [RKNN_QUERY_INPUT_ATTR] = {ATTR, true, false, false, API_LOGICAL},
+    [RKNN_QUERY_OUTPUT_ATTR] = {ATTR, true, true, false, API_LOGICAL},
     [RKNN_QUERY_PERF_DETAIL] = {.bytes = sizeof(rknn_perf_detail)},
     [RKNN_QUERY_PERF_RUN] = {.bytes = sizeof(rknn_perf_run)},
     [RKNN_QUERY_SDK_VERSION] = {.bytes = sizeof(rknn_sdk_version)},
     [RKNN_QUERY_MEM_SIZE] = {.bytes = sizeof(rknn_mem_size)},
     [RKNN_QUERY_CUSTOM_STRING] = {.bytes = sizeof(rknn_custom_string)},
-    [RKNN_QUERY_NATIVE_INPUT_ATTR] = {ATTR, true, false, false, SIM_NATIVE},
-    [RKNN_QUERY_NATIVE_OUTPUT_ATTR] = {ATTR, true, true, false, SIM_NATIVE},
-    [RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR] = {ATTR, true, false, false, SIM_NHWC},
-    [RKNN_QUERY_NATIVE_NHWC_OUTPUT_ATTR] = {ATTR, true, true, false, SIM_NHWC},
+    [RKNN_QUERY_NATIVE_INPUT_ATTR] = {ATTR, true, false, false, API_NATIVE},
+    [RKNN_QUERY_NATIVE_OUTPUT_ATTR] = {ATTR, true, true, false, API_NATIVE},
+    [RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR] = {ATTR, true, false, false, API_NHWC},
+    [RKNN_QUERY_NATIVE_NHWC_OUTPUT_ATTR] = {ATTR, true, true, false, API_NHWC},
     [RKNN_QUERY_DEVICE_MEM_INFO] = {0}, /* not documented */
     [RKNN_QUERY_INPUT_DYNAMIC_RANGE] = {.bytes = sizeof(rknn_input_range)},
-    [RKNN_QUERY_CURRENT_INPUT_ATTR] = {ATTR, true, false, true, SIM_LOGICAL},
-    [RKNN_QUERY_CURRENT_OUTPUT_ATTR] = {ATTR, true, true, true, SIM_LOGICAL},
-    [RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR] = {ATTR, true, false, true, SIM_NATIVE},
-    [RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR] = {ATTR, true, true, true, SIM_NATIVE},
+    [RKNN_QUERY_CURRENT_INPUT_ATTR] = {ATTR, true, false, true, API_LOGICAL},
+    [RKNN_QUERY_CURRENT_OUTPUT_ATTR] = {ATTR, true, true, true, API_LOGICAL},
+    [RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR] = {ATTR, true, false, true, API_NATIVE},
+    [RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR] = {ATTR, true, true, true, API_NATIVE},
 };
 
-static int tensor_attr(const sim_context *ctx, uint32_t shape, bool is_output, sim_kind kind,
+static int tensor_attr(const api_context *ctx, uint32_t shape, bool is_output, api_kind kind,
                        rknn_tensor_attr *attr) {
-    const sim_model *model = ctx->model;
+    const api_model *model = ctx->model;
     const uint32_t count = is_output ? model->n_output : model->n_input;
     if (attr->index >= count) {
-        sim_log("rknn_query: index %u, the model has %u", attr->index, count);
+        api_log("rknn_query: index %u, the model has %u", attr->index, count);
         return RKNN_ERR_PARAM_INVALID;
     }
     const uint32_t first = is_output ? model->n_input : 0;
-    const sim_tensor *tensor = sim_model_tensor(model, shape, first + attr->index);
+    const api_tensor *tensor = api_model_tensor(model, shape, first + attr->index);
     if (tensor->status[kind] != RKNN_SUCC) {
-        sim_log("rknn_query: the runtime does not describe %s so", tensor->attr[kind].name);
+        api_log("rknn_query: the runtime does not describe %s so", tensor->attr[kind].name);
         return tensor->status[kind];
     }
     *attr = tensor->attr[kind];
@@ -57,21 +57,21 @@ static int tensor_attr(const sim_context *ctx, uint32_t shape, bool is_output, s
 
 /* librknnmrt has no dynamic shapes; librknnrt distinguishes a static model from one
  * whose shape is not set yet. */
-static int current_attr(const sim_context *ctx, bool is_output, sim_kind kind,
+static int current_attr(const api_context *ctx, bool is_output, api_kind kind,
                         rknn_tensor_attr *attr) {
-    if (ctx->model->runtime == SIM_MINI) {
+    if (ctx->model->runtime == API_MINI) {
         return RKNN_ERR_FAIL;
     }
     if (!ctx->shape_was_set) {
-        sim_log("rknn_query: no shape was set (rknn_set_input_shapes)");
-        return ctx->model->n_shapes == 1 && kind == SIM_LOGICAL ? RKNN_ERR_MODEL_INVALID
+        api_log("rknn_query: no shape was set (rknn_set_input_shapes)");
+        return ctx->model->n_shapes == 1 && kind == API_LOGICAL ? RKNN_ERR_MODEL_INVALID
                                                                 : RKNN_ERR_CTX_INVALID;
     }
     return tensor_attr(ctx, ctx->shape, is_output, kind, attr);
 }
 
-static int dynamic_range(const sim_model *model, rknn_input_range *range) {
-    if (model->runtime == SIM_MINI) {
+static int dynamic_range(const api_model *model, rknn_input_range *range) {
+    if (model->runtime == API_MINI) {
         return RKNN_ERR_FAIL;
     }
     if (model->n_shapes == 1) {
@@ -82,21 +82,21 @@ static int dynamic_range(const sim_model *model, rknn_input_range *range) {
     }
     const uint32_t index = range->index;
     memset(range, 0, sizeof *range);
-    const rknn_tensor_attr *first = &sim_model_tensor(model, 0, index)->attr[SIM_LOGICAL];
+    const rknn_tensor_attr *first = &api_model_tensor(model, 0, index)->attr[API_LOGICAL];
     range->index = index;
     range->shape_number = model->n_shapes;
     range->fmt = first->fmt;
     range->n_dims = first->n_dims;
     memcpy(range->name, first->name, sizeof range->name);
     for (uint32_t shape = 0; shape < model->n_shapes; shape++) {
-        memcpy(range->dyn_range[shape], sim_model_tensor(model, shape, index)->attr->dims,
+        memcpy(range->dyn_range[shape], api_model_tensor(model, shape, index)->attr->dims,
                sizeof range->dyn_range[shape]);
     }
     return RKNN_SUCC;
 }
 
 /* A table as librknnrt prints it, of one layer that is the whole model. */
-static void write_detail(sim_context *ctx) {
+static void write_detail(api_context *ctx) {
     const long long run_us = (long long)ctx->run_us;
     snprintf(
         ctx->perf_detail, sizeof ctx->perf_detail,
@@ -110,8 +110,8 @@ static void write_detail(sim_context *ctx) {
         run_us, run_us);
 }
 
-static int perf(sim_context *ctx, rknn_query_cmd cmd, void *info) {
-    if (ctx->model->runtime == SIM_MINI) {
+static int perf(api_context *ctx, rknn_query_cmd cmd, void *info) {
+    if (ctx->model->runtime == API_MINI) {
         return RKNN_ERR_FAIL;
     }
     const bool collects = (ctx->flags & RKNN_FLAG_COLLECT_PERF_MASK) != 0;
@@ -121,7 +121,7 @@ static int perf(sim_context *ctx, rknn_query_cmd cmd, void *info) {
         if (collects && ctx->has_run) {
             write_detail(ctx);
         } else { /* not an error */
-            sim_log("rknn_query: RKNN_QUERY_PERF_DETAIL needs a run, and "
+            api_log("rknn_query: RKNN_QUERY_PERF_DETAIL needs a run, and "
                     "RKNN_FLAG_COLLECT_PERF_MASK in rknn_init");
             ctx->perf_detail[0] = '\0';
         }
@@ -130,15 +130,8 @@ static int perf(sim_context *ctx, rknn_query_cmd cmd, void *info) {
     return RKNN_SUCC;
 }
 
-static void sdk_version(const sim_model *model, rknn_sdk_version *version) {
-    memset(version, 0, sizeof *version);
-    snprintf(version->api_version, sizeof version->api_version, "%s (simulated %s, rknn_sim %s)",
-             model->version, model->soc, SIM_VERSION);
-    snprintf(version->drv_version, sizeof version->drv_version, "0.9.8 (simulated)");
-}
-
-static int answer(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t size) {
-    const sim_model *model = ctx->model;
+static int answer(api_context *ctx, rknn_query_cmd cmd, void *info, uint32_t size) {
+    const api_model *model = ctx->model;
     const answer_form *form = &FORMS[cmd];
     if (form->is_attr) {
         return form->is_current ? current_attr(ctx, form->is_output, form->kind, info)
@@ -152,7 +145,7 @@ static int answer(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t siz
     case RKNN_QUERY_PERF_RUN:
         return perf(ctx, cmd, info);
     case RKNN_QUERY_SDK_VERSION:
-        sdk_version(model, info);
+        api_say_version(model, info);
         return RKNN_SUCC;
     case RKNN_QUERY_MEM_SIZE:
         *(rknn_mem_size *)info = (rknn_mem_size){.total_weight_size = model->weight_bytes,
@@ -163,7 +156,7 @@ static int answer(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t siz
         memcpy(info, model->custom_string, sizeof model->custom_string);
         return RKNN_SUCC;
     case RKNN_QUERY_DEVICE_MEM_INFO: /* what librknnmrt writes is not documented */
-        if (model->runtime == SIM_FULL) {
+        if (model->runtime == API_FULL) {
             return RKNN_ERR_FAIL;
         }
         memset(info, 0, size);
@@ -175,21 +168,21 @@ static int answer(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t siz
     }
 }
 
-static int query(sim_context *ctx, rknn_query_cmd cmd, void *info, uint32_t size) {
+static int query(api_context *ctx, rknn_query_cmd cmd, void *info, uint32_t size) {
     if (info == NULL || (uint32_t)cmd > RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR ||
         size < FORMS[cmd].bytes) {
-        sim_log("rknn_query: command %d into %u bytes at %p", (int)cmd, size, info);
+        api_log("rknn_query: command %d into %u bytes at %p", (int)cmd, size, info);
         return RKNN_ERR_PARAM_INVALID;
     }
     const int status = answer(ctx, cmd, info, size);
     if (status == RKNN_ERR_FAIL || status == RKNN_ERR_MODEL_INVALID) {
-        sim_log("rknn_query: %s %s does not answer command %d for this model",
-                ctx->model->runtime == SIM_MINI ? "librknnmrt" : "librknnrt", ctx->model->version,
+        api_log("rknn_query: %s %s does not answer command %d for this model",
+                ctx->model->runtime == API_MINI ? "librknnmrt" : "librknnrt", ctx->model->version,
                 (int)cmd);
     }
     return status;
 }
 
 int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t size) {
-    SIM_ON_CONTEXT(query, context, query(ctx, cmd, info, size));
+    API_ON_CONTEXT(query, context, query(ctx, cmd, info, size));
 }

@@ -2,17 +2,17 @@
  *
  * One emulator at a time, under a lock of the machine. */
 #define _POSIX_C_SOURCE 200809L
-#include "machine.h"
+#include "api/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define REASON_BYTES 400
-#define HOOK_FAILED 1 /* no status of the emulator */
 
-struct sim_machine {
+struct api_machine {
     pthread_mutex_t lock;
     rkr_emu *emulator;
+    void *hand;     /* of the library, for the graph that is open */
     uint32_t graph; /* the one that is open */
     uint8_t *bytes; /* of a file with several graphs */
     size_t size;
@@ -36,9 +36,9 @@ static bool make_lock(pthread_mutex_t *lock) {
     return status == 0;
 }
 
-int sim_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, sim_machine **out,
+int api_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, api_machine **out,
                      char *reason, size_t reason_size) {
-    sim_machine *machine = calloc(1, sizeof *machine);
+    api_machine *machine = calloc(1, sizeof *machine);
     if (machine == NULL) {
         return RKNN_ERR_MALLOC_FAIL;
     }
@@ -55,19 +55,20 @@ int sim_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, sim_mac
             memcpy(machine->bytes, bytes, size);
         }
     } else {
-        status = status_of(rkr_emu_open(bytes, size, 0, &machine->emulator, reason, reason_size));
+        status = status_of(api_graph_open(bytes, size, 0, &machine->emulator, &machine->hand,
+                                          reason, reason_size));
     }
     if (status != RKNN_SUCC) {
-        sim_machine_free(machine);
+        api_machine_free(machine);
         return status;
     }
     *out = machine;
     return RKNN_SUCC;
 }
 
-void sim_machine_free(sim_machine *machine) {
+void api_machine_free(api_machine *machine) {
     if (machine != NULL) {
-        rkr_emu_close(machine->emulator);
+        api_graph_close(machine->emulator, machine->hand);
         pthread_mutex_destroy(&machine->lock);
         free(machine->bytes);
         free(machine);
@@ -75,32 +76,33 @@ void sim_machine_free(sim_machine *machine) {
 }
 
 /* With the lock held. */
-static int choose(sim_machine *machine, uint32_t graph) {
+static int choose(api_machine *machine, uint32_t graph) {
     if (machine->emulator != NULL && (machine->bytes == NULL || machine->graph == graph)) {
         return RKNN_SUCC;
     }
     char reason[REASON_BYTES] = "";
-    rkr_emu_close(machine->emulator);
+    api_graph_close(machine->emulator, machine->hand);
     machine->emulator = NULL;
     machine->graph = graph;
-    const int status = status_of(rkr_emu_open(machine->bytes, machine->size, graph,
-                                              &machine->emulator, reason, sizeof reason));
+    const int status =
+        status_of(api_graph_open(machine->bytes, machine->size, graph, &machine->emulator,
+                                 &machine->hand, reason, sizeof reason));
     if (status != RKNN_SUCC) {
-        sim_log("the emulated NPU cannot run graph %u: %s", graph, reason);
+        api_log("the emulated NPU cannot run graph %u: %s", graph, reason);
     }
     return status;
 }
 
-static bool take(sim_machine *machine, const char *function) {
+static bool take(api_machine *machine, const char *function) {
     const bool is_free = pthread_mutex_lock(&machine->lock) == 0;
     if (!is_free) {
-        sim_violation("%s: a custom operator uses the model that it computes for", function);
+        api_violation("%s: a custom operator uses the model that it computes for", function);
     }
     return is_free;
 }
 
-rkr_emu *sim_machine_emulator(sim_machine *machine, uint32_t graph, uint32_t n_inputs,
-                              const sim_machine_values *values) {
+rkr_emu *api_machine_emulator(api_machine *machine, uint32_t graph, uint32_t n_inputs,
+                              const api_machine_values *values) {
     if (!take(machine, "rknn_sim_emulator")) {
         return NULL;
     }
@@ -114,40 +116,27 @@ rkr_emu *sim_machine_emulator(sim_machine *machine, uint32_t graph, uint32_t n_i
     return emulator;
 }
 
-static int run_nodes(rkr_emu *emulator, sim_node_hook hook) {
-    if (hook.run == NULL) {
-        return rkr_emu_run(emulator, UINT32_MAX);
-    }
-    rkr_emu_info info;
-    int status = rkr_emu_get_info(emulator, &info);
-    for (uint32_t i = 0; status == RKR_OK && i < info.nodes; i++) {
-        /* Node 0 begins with the inputs, and is no operator. */
-        const int done = i == 0 ? 0 : hook.run(hook.user_data, emulator, i);
-        status = done < 0 ? HOOK_FAILED : done > 0 ? RKR_OK : rkr_emu_run_node(emulator, i);
-    }
-    return status;
-}
-
-static int run_image(rkr_emu *emulator, uint32_t image, uint32_t n_inputs, uint32_t n_outputs,
-                     const uint32_t *outputs, const sim_machine_values *values,
-                     sim_node_hook hook) {
+static int run_image(const api_machine *machine, uint32_t image, uint32_t n_inputs,
+                     uint32_t n_outputs, const uint32_t *outputs, const api_machine_values *values,
+                     api_node_hook hook) {
+    rkr_emu *emulator = machine->emulator;
     int status = RKR_OK;
     for (uint32_t i = 0; status == RKR_OK && i < n_inputs; i++) {
-        const sim_machine_values *input = &values[i];
+        const api_machine_values *input = &values[i];
         status = rkr_emu_set_input(emulator, i, input->form, input->values + image * input->bytes,
                                    input->bytes);
     }
-    status = status == RKR_OK ? run_nodes(emulator, hook) : status;
+    status = status == RKR_OK ? api_graph_run(emulator, machine->hand, hook) : status;
     for (uint32_t i = 0; status == RKR_OK && i < n_outputs; i++) {
-        const sim_machine_values *output = &values[n_inputs + i];
+        const api_machine_values *output = &values[n_inputs + i];
         status = rkr_emu_read(emulator, outputs[i], RKR_EMU_READ_STORED,
                               output->values + image * output->bytes, output->bytes);
     }
     return status;
 }
 
-int sim_machine_run(sim_machine *machine, uint32_t graph, uint32_t images, uint32_t n_inputs,
-                    uint32_t n_outputs, const sim_machine_values *values, sim_node_hook hook) {
+int api_machine_run(api_machine *machine, uint32_t graph, uint32_t images, uint32_t n_inputs,
+                    uint32_t n_outputs, const api_machine_values *values, api_node_hook hook) {
     uint32_t *outputs = calloc(n_outputs, sizeof *outputs);
     if (outputs == NULL || !take(machine, "rknn_run")) {
         const int status = outputs == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_ERR_FAIL;
@@ -158,12 +147,12 @@ int sim_machine_run(sim_machine *machine, uint32_t graph, uint32_t images, uint3
     if (status == RKNN_SUCC) {
         int emulated = rkr_emu_get_outputs(machine->emulator, outputs);
         for (uint32_t i = 0; emulated == RKR_OK && i < images; i++) {
-            emulated = run_image(machine->emulator, i, n_inputs, n_outputs, outputs, values, hook);
+            emulated = run_image(machine, i, n_inputs, n_outputs, outputs, values, hook);
         }
-        if (emulated == HOOK_FAILED) {
+        if (emulated == API_HOOK_FAILED) {
             status = RKNN_ERR_FAIL;
         } else if (emulated != RKR_OK) {
-            sim_log("rknn_run: the emulated NPU does not run this model: %s",
+            api_log("rknn_run: the emulated NPU does not run this model: %s",
                     rkr_emu_error(machine->emulator));
             status = emulated == RKR_ERR_MEMORY ? RKNN_ERR_MALLOC_FAIL : RKNN_ERR_FAIL;
         }

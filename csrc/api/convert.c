@@ -16,12 +16,12 @@
 #include <math.h>
 #include <string.h>
 
-bool sim_type_is_real(rknn_tensor_type type) {
+bool api_type_is_real(rknn_tensor_type type) {
     return type <= RKNN_TENSOR_UINT16;
 }
 
 /* Element `i` as a number, whatever its type. */
-double sim_load(const uint8_t *data, rknn_tensor_type type, size_t i) {
+double api_load(const uint8_t *data, rknn_tensor_type type, size_t i) {
 #define LOAD(tensor_type, c_type)                              \
     case tensor_type: {                                        \
         c_type value;                                          \
@@ -47,7 +47,7 @@ double sim_load(const uint8_t *data, rknn_tensor_type type, size_t i) {
 }
 
 /* Integers round to nearest and saturate; NaN becomes the lowest value. */
-void sim_store(uint8_t *data, rknn_tensor_type type, size_t i, double number) {
+void api_store(uint8_t *data, rknn_tensor_type type, size_t i, double number) {
 #define STORE(tensor_type, c_type, low, high)                            \
     case tensor_type: {                                                  \
         const double rounded = rint(number);                             \
@@ -103,20 +103,20 @@ static affine affine_of(const rknn_tensor_attr *native) {
 
 /* float32 steps, as the runtimes compute; the integer difference is exact. */
 static float dequantized(const rknn_tensor_attr *native, const uint8_t *values, size_t i) {
-    const double number = sim_load(values, native->type, i);
+    const double number = api_load(values, native->type, i);
     const affine by = affine_of(native);
     return is_integer(native->type) ? (float)(number - by.zero_point) * by.scale : (float)number;
 }
 
 static void quantize_one(const rknn_tensor_attr *native, float real, uint8_t *values, size_t i) {
     const affine by = affine_of(native);
-    sim_store(values, native->type, i,
+    api_store(values, native->type, i,
               is_integer(native->type) ? (double)rintf(real / by.scale) + by.zero_point
                                        : (double)real);
 }
 
-static bool is_native_image(const sim_tensor *tensor) {
-    return tensor->attr[SIM_NATIVE].fmt == RKNN_TENSOR_NC1HWC2;
+static bool is_native_image(const api_tensor *tensor) {
+    return tensor->attr[API_NATIVE].fmt == RKNN_TENSOR_NC1HWC2;
 }
 
 /* Round to 15 bits, as the NPU's factors have. */
@@ -127,19 +127,19 @@ static double in_15_bits(double factor) {
 }
 
 /* Normalises and quantizes a value of channel c. */
-static void quantize_input(const sim_tensor *tensor, double number, size_t c, sim_rounding rounding,
+static void quantize_input(const api_tensor *tensor, double number, size_t c, api_rounding rounding,
                            uint8_t *values, size_t i) {
-    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    const rknn_tensor_attr *native = &tensor->attr[API_NATIVE];
     const size_t m = tensor->n_mean == 1 ? 0 : c;
     const double mean = tensor->n_mean > 0 ? (double)tensor->mean[m] : 0.0;
     const double std = tensor->n_mean > 0 ? (double)tensor->std[m] : 1.0;
     const affine by = affine_of(native);
     const double step = std * (double)by.scale, offset = by.zero_point - mean / step;
-    if (rounding != SIM_ROUNDS_ONCE) {
-        const double sum = rounding == SIM_WHOLE_STEPS
+    if (rounding != API_ROUNDS_ONCE) {
+        const double sum = rounding == API_WHOLE_STEPS
                                ? number * in_15_bits(1.0 / step) + rint(offset)
                                : number / (double)(float)step + offset;
-        sim_store(values, native->type, i, (double)(float)sum);
+        api_store(values, native->type, i, (double)(float)sum);
         return;
     }
     if (tensor->n_mean > 0) {
@@ -148,7 +148,7 @@ static void quantize_input(const sim_tensor *tensor, double number, size_t c, si
     quantize_one(native, (float)number, values, i);
 }
 
-void sim_copy_pixels(const sim_tensor *tensor, const uint8_t *data, size_t w_stride,
+void api_copy_pixels(const api_tensor *tensor, const uint8_t *data, size_t w_stride,
                      uint8_t *pixels) {
     const size_t c = tensor->dims[1], row = c * tensor->dims[3];
     for (size_t y = 0; y < tensor->n_elems / row; y++) {
@@ -156,10 +156,10 @@ void sim_copy_pixels(const sim_tensor *tensor, const uint8_t *data, size_t w_str
     }
 }
 
-void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tensor_type type,
-                       rknn_tensor_format fmt, size_t w_stride, sim_rounding rounding,
+void api_convert_input(const api_tensor *tensor, const uint8_t *data, rknn_tensor_type type,
+                       rknn_tensor_format fmt, size_t w_stride, api_rounding rounding,
                        uint8_t *values) {
-    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+    const rknn_tensor_attr *native = &tensor->attr[API_NATIVE];
     const bool is_image = tensor->n_dims == 4;
     const size_t channels = is_image ? tensor->dims[1] : 1;
     const size_t height = is_image ? tensor->dims[2] : 1;
@@ -172,9 +172,9 @@ void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tenso
         for (size_t pixel = 0; pixel < height * width; pixel++, i++) {
             const size_t row = (plane / channels * height + pixel / width) * w_stride;
             const size_t at = is_nhwc ? (row + pixel % width) * channels + c : i;
-            const double number = sim_load(data, type, at);
-            if (rounding == SIM_AS_IT_IS) {
-                sim_store(values, native->type, i, number);
+            const double number = api_load(data, type, at);
+            if (rounding == API_AS_IT_IS) {
+                api_store(values, native->type, i, number);
             } else {
                 quantize_input(tensor, number, c, rounding, values, i);
             }
@@ -186,7 +186,7 @@ void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tenso
  * framework's order. */
 #define FOR_NATIVE(tensor, statement)                                                           \
     do {                                                                                        \
-        const uint32_t *d = (tensor)->attr[SIM_NATIVE].dims;                                    \
+        const uint32_t *d = (tensor)->attr[API_NATIVE].dims;                                    \
         const size_t C = (tensor)->dims[1], HW = (size_t)(tensor)->dims[2] * (tensor)->dims[3]; \
         const size_t C1 = d[1], P = (size_t)d[2] * d[3], C2 = d[4];                             \
         for (size_t n = 0; n < d[0]; n++) {                                                     \
@@ -201,8 +201,8 @@ void sim_convert_input(const sim_tensor *tensor, const uint8_t *data, rknn_tenso
     } while (0)
 
 /* Pixels of the model's own type, rows padded to w_stride. */
-static void unpack_pixels(const sim_tensor *tensor, const uint8_t *data, uint8_t *values) {
-    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+static void unpack_pixels(const api_tensor *tensor, const uint8_t *data, uint8_t *values) {
+    const rknn_tensor_attr *native = &tensor->attr[API_NATIVE];
     const size_t C = tensor->dims[1], H = tensor->dims[2], W = tensor->dims[3];
     const size_t row = native->w_stride == 0 ? W : native->w_stride;
     const size_t b = tensor->elem_bytes;
@@ -212,7 +212,7 @@ static void unpack_pixels(const sim_tensor *tensor, const uint8_t *data, uint8_t
     }
 }
 
-void sim_unpack_native(const sim_tensor *tensor, const uint8_t *data, uint8_t *values) {
+void api_unpack_native(const api_tensor *tensor, const uint8_t *data, uint8_t *values) {
     const size_t b = tensor->elem_bytes;
     if (tensor->is_pixel) {
         unpack_pixels(tensor, data, values);
@@ -226,7 +226,7 @@ void sim_unpack_native(const sim_tensor *tensor, const uint8_t *data, uint8_t *v
 }
 
 /* Different at every call, so that reading padding by accident is noticed. */
-void sim_garbage(uint8_t *data, size_t size) {
+void api_garbage(uint8_t *data, size_t size) {
     static _Thread_local uint32_t state = 0x9e3779b9u;
     for (size_t i = 0; i < size; i++) {
         state ^= state << 13;
@@ -237,8 +237,8 @@ void sim_garbage(uint8_t *data, size_t size) {
 }
 
 /* Garbage into what FOR_NATIVE does not write: channels from C on, pixels from H*W on. */
-static void fill_padding(const sim_tensor *tensor, uint8_t *data) {
-    const uint32_t *d = tensor->attr[SIM_NATIVE].dims;
+static void fill_padding(const api_tensor *tensor, uint8_t *data) {
+    const uint32_t *d = tensor->attr[API_NATIVE].dims;
     const size_t C = tensor->dims[1], HW = (size_t)tensor->dims[2] * tensor->dims[3];
     const size_t C1 = d[1], P = (size_t)d[2] * d[3], C2 = d[4], b = tensor->elem_bytes;
     for (size_t group = 0; group < (size_t)d[0] * C1; group++) {
@@ -246,17 +246,17 @@ static void fill_padding(const sim_tensor *tensor, uint8_t *data) {
         const size_t first = group % C1 * C2;
         const size_t used = first >= C ? 0 : C - first < C2 ? C - first : C2;
         if (used == 0) {
-            sim_garbage(plane, P * C2 * b);
+            api_garbage(plane, P * C2 * b);
             continue;
         }
         for (size_t pixel = 0; used < C2 && pixel < HW; pixel++) {
-            sim_garbage(plane + (pixel * C2 + used) * b, (C2 - used) * b);
+            api_garbage(plane + (pixel * C2 + used) * b, (C2 - used) * b);
         }
-        sim_garbage(plane + HW * C2 * b, (P - HW) * C2 * b);
+        api_garbage(plane + HW * C2 * b, (P - HW) * C2 * b);
     }
 }
 
-void sim_pack_native(const sim_tensor *tensor, const uint8_t *values, uint8_t *data) {
+void api_pack_native(const api_tensor *tensor, const uint8_t *values, uint8_t *data) {
     const size_t b = tensor->elem_bytes;
     if (!is_native_image(tensor)) {
         memcpy(data, values, tensor->n_elems * b);
@@ -270,7 +270,7 @@ void sim_pack_native(const sim_tensor *tensor, const uint8_t *values, uint8_t *d
     }
 }
 
-void sim_to_nhwc(const sim_tensor *tensor, const uint8_t *values, size_t elem_bytes,
+void api_to_nhwc(const api_tensor *tensor, const uint8_t *values, size_t elem_bytes,
                  uint8_t *data) {
     const size_t C = tensor->dims[1], HW = (size_t)tensor->dims[2] * tensor->dims[3];
     for (size_t i = 0; i < tensor->n_elems; i++) {
@@ -281,23 +281,23 @@ void sim_to_nhwc(const sim_tensor *tensor, const uint8_t *values, size_t elem_by
 
 /* Dequantize the elements that librknnrt converts 4 pixels at a time, in planes of whole groups of
  * channels. The difference is exact in double. */
-static void dequantize_groups(const sim_tensor *tensor, const uint8_t *values, uint8_t *out) {
-    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+static void dequantize_groups(const api_tensor *tensor, const uint8_t *values, uint8_t *out) {
+    const rknn_tensor_attr *native = &tensor->attr[API_NATIVE];
     const affine by = affine_of(native);
     const float offset = (float)by.zero_point * by.scale;
     const size_t channels = tensor->dims[1], in_groups = channels - channels % native->dims[4];
     const size_t plane = (size_t)tensor->dims[2] * tensor->dims[3], pixels = plane - plane % 4;
     for (size_t i = 0; i < tensor->n_elems; i++) {
         if (i / plane % channels < in_groups && i % plane < pixels) {
-            sim_store(out, RKNN_TENSOR_FLOAT32, i,
+            api_store(out, RKNN_TENSOR_FLOAT32, i,
                       (double)(int8_t)values[i] * (double)by.scale - (double)offset);
         }
     }
 }
 
-void sim_convert_output(const sim_tensor *tensor, const uint8_t *values, rknn_tensor_type type,
-                        sim_floats floats, uint8_t *out) {
-    const rknn_tensor_attr *native = &tensor->attr[SIM_NATIVE];
+void api_convert_output(const api_tensor *tensor, const uint8_t *values, rknn_tensor_type type,
+                        api_floats floats, uint8_t *out) {
+    const rknn_tensor_attr *native = &tensor->attr[API_NATIVE];
     if (type == native->type) {
         memcpy(out, values, tensor->n_elems * tensor->elem_bytes);
         return;
@@ -306,10 +306,10 @@ void sim_convert_output(const sim_tensor *tensor, const uint8_t *values, rknn_te
         if (type == RKNN_TENSOR_UINT8) {
             out[i] = (uint8_t)(values[i] + 128);
         } else {
-            sim_store(out, type, i, (double)dequantized(native, values, i));
+            api_store(out, type, i, (double)dequantized(native, values, i));
         }
     }
-    if (floats == SIM_FUSES_GROUPS && type == RKNN_TENSOR_FLOAT32 &&
+    if (floats == API_FUSES_GROUPS && type == RKNN_TENSOR_FLOAT32 &&
         native->type == RKNN_TENSOR_INT8 && is_native_image(tensor)) {
         dequantize_groups(tensor, values, out);
     }

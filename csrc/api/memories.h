@@ -6,7 +6,7 @@
 
 #include "handles.h"
 
-typedef struct sim_mem {
+typedef struct api_mem {
     rknn_tensor_mem public;             /* first: its address is what the client holds */
     rknn_context context;               /* 0: none */
     int fd;                             /* our file, where canary_bytes > 0 */
@@ -24,21 +24,36 @@ typedef struct sim_mem {
     uint32_t users;                     /* bindings and calls in progress */
     bool is_destroyed;                  /* by the client; freed after its last user */
     bool is_forgotten;                  /* by the quarantine */
-    struct sim_mem *next;
-} sim_mem;
+    struct api_mem *next;
+} api_mem;
 
-/* Find a memory of the context and use it until sim_mem_give_back; NULL (and a violation) if it is
+/* Find a memory of the context and use it until api_mem_give_back; NULL (and a violation) if it is
  * none. To give back NULL does nothing. */
-sim_mem *sim_mem_take(rknn_context context, const rknn_tensor_mem *mem, const char *function);
-void sim_mem_give_back(sim_mem *mem);
+api_mem *api_mem_take(rknn_context context, const rknn_tensor_mem *mem, const char *function);
+void api_mem_give_back(api_mem *mem);
 /* Memories of the context that are alive. */
-uint32_t sim_mem_count(rknn_context context);
-bool sim_mem_is_destroyed(const sim_mem *mem);
-/* Whether nothing was written past the end: as far as is cheap enough for every call, or
- * (`thoroughly`) as far as there are canary bytes. Else a violation. */
-bool sim_mem_is_intact(const sim_mem *mem, bool thoroughly, const char *function);
+uint32_t api_mem_count(rknn_context context);
+bool api_mem_is_destroyed(const api_mem *mem);
+/* All that are alive, under api_lock. */
+extern api_mem *api_memories;
 
+/* ---- of the library: the pages of a memory ---- */
+
+/* Make them, and set `cpu`, `map`, `map_bytes`, `fd` and the client's own mapping if there is one;
+ * false with errno. */
+bool api_pages_make(api_mem *mem, size_t size, bool is_coherent);
+/* Give them back. */
+void api_pages_release(api_mem *mem);
+/* Whether CPU and NPU see the same bytes of memories made for this model. */
+bool api_pages_are_coherent(const api_context *context);
+/* Whether nothing was written past the end: as far as is cheap enough for every call, or
+ * (`thoroughly`) as far as can be told. Else a violation. */
+bool api_mem_is_intact(const api_mem *mem, bool thoroughly, const char *function);
+/* rknn_mem_sync. */
+void api_pages_sync(api_mem *mem, rknn_mem_sync_mode mode);
+/* Let the client use them again, whatever it has not synced. */
+void api_pages_open(api_mem *mem);
 /* Note that the NPU wrote an output: until a sync from the device its client sees old bytes. */
-void sim_cache_npu_wrote(sim_mem *mem, const char *output);
+void api_cache_npu_wrote(api_mem *mem, const char *output);
 /* A violation when the CPU changed the first bytes of a bound input since its last sync. */
-void sim_cache_npu_reads(const sim_mem *mem, uint64_t bytes, const char *input);
+void api_cache_npu_reads(const api_mem *mem, uint64_t bytes, const char *input);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What executes a `.rknn` file. Contexts that were duplicated share one, and wait for each other.
+ * The emulator has the model, its memory and all values; who runs its nodes is of the library. */
+#pragma once
+
+#include "library.h"
+#include "emulator/emulator.h"
+
+typedef struct api_machine api_machine;
+
+/* One tensor's values, as the emulator takes or gives them. */
+typedef struct {
+    uint32_t form; /* RKR_EMU_AS_...; of inputs only */
+    uint8_t *values;
+    size_t bytes; /* of one image */
+} api_machine_values;
+
+/* Read a file. If it has several graphs, keep a copy and open each graph when it runs. `reason`
+ * says why a file is refused. */
+int api_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, api_machine **out,
+                     char *reason, size_t reason_size);
+void api_machine_free(api_machine *machine);
+
+/* The emulator of a graph, opened where another one was, and given the inputs whose values are
+ * not NULL, of one image; NULL (and a message) when that fails. It belongs to the machine; do not
+ * use it during a run. */
+rkr_emu *api_machine_emulator(api_machine *machine, uint32_t graph, uint32_t n_inputs,
+                              const api_machine_values *values);
+
+/* Computes nodes instead of the emulator. `run` (may be NULL) returns 0 for a node that it leaves
+ * to the emulator, 1 if it computed the node, and -1 (and a message) if it failed. */
+typedef struct {
+    int (*run)(void *user_data, rkr_emu *emulator, uint32_t node);
+    void *user_data;
+} api_node_hook;
+
+/* Run a graph once per image: all inputs, then all outputs. A hook may not run the machine. */
+int api_machine_run(api_machine *machine, uint32_t graph, uint32_t images, uint32_t n_inputs,
+                    uint32_t n_outputs, const api_machine_values *values, api_node_hook hook);
+
+/* ---- of the library: one graph ---- */
+
+#define API_HOOK_FAILED 1 /* no status of the emulator */
+
+/* Open its emulator, and what else runs it (`*hand`, may stay NULL); RKR_OK or the emulator's
+ * status. */
+int api_graph_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **emulator,
+                   void **hand, char *reason, size_t reason_size);
+void api_graph_close(rkr_emu *emulator, void *hand);
+/* Execute all nodes; RKR_OK, API_HOOK_FAILED, or the emulator's status. */
+int api_graph_run(rkr_emu *emulator, void *hand, api_node_hook hook);

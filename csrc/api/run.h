@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One run. What a library defines of it: who computes, and on which cores. */
+#pragma once
+
+#include "ports.h"
+
+/* The whole of a run but for the cores: a status. */
+int api_run(api_context *context);
+/* Have the machine of the model compute the values of the outputs from those of the inputs. */
+int api_execute(api_context *context);
+
+/* Both of the library. Compute the outputs' values, by the machine or otherwise. */
+int api_compute(api_context *context);
+/* Call api_run when the cores of the context are free, for at most `timeout_ms` (0: as long as it
+ * takes); note `run_us` and `has_run`. */
+int api_run_on_cores(api_context *context, int32_t timeout_ms);
