@@ -7,13 +7,14 @@
     python tools/judge_prediction.py --add board.json --source "who, which board, which clock"
     python tools/judge_prediction.py --networks FOLDER  # NAME_SOC.rknn: renew the layers
 
-The figures are the table of ``docs/speeds.md``; ``--add`` appends a result of ``bench --output`` to
-it. The layers of the vendor's networks are in ``tests/data/prediction``.
+The figures are in ``docs/speeds.csv``; ``--add`` appends a result of ``bench --output`` to it. The
+layers of the vendor's networks are in ``tests/data/prediction``.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import lzma
 import re
@@ -29,7 +30,7 @@ from rknn_runtime.modelfile import prediction
 from rknn_runtime.modelfile.layers import Layer, LayerTensor, read_layers
 
 PROJECT = Path(__file__).resolve().parents[1]
-PAGE = PROJECT / "docs" / "speeds.md"
+TIMES = PROJECT / "docs" / "speeds.csv"
 NETWORKS = PROJECT / "tests" / "data" / "prediction" / "networks.json.xz"
 SOCS = ("rk3562", "rk3566", "rk3576", "rk3588")
 #: The source that is fitted to, and those that others measured and that can be compared with it.
@@ -52,17 +53,15 @@ class Figure(NamedTuple):
 
 
 def figures() -> list[Figure]:
-    """Read the table of the page."""
-    found = []
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("| ").split("|")]
-        if len(cells) == 8 and re.fullmatch(r"[\d.]+", "".join(cells[3:7])):
-            found += [
-                Figure(cells[0], soc, float(ms), cells[7])
-                for soc, ms in zip(SOCS, cells[3:7])
-                if ms
-            ]
-    return found
+    """Read the published times."""
+    with TIMES.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [
+        Figure(row["network"], soc, float(row[soc]), row["source"])
+        for row in rows
+        for soc in SOCS
+        if row[soc]
+    ]
 
 
 def networks() -> dict[str, dict[str, list[Layer]]]:
@@ -75,7 +74,7 @@ def networks() -> dict[str, dict[str, list[Layer]]]:
 
 
 def save_networks(folder: Path) -> None:
-    """Keep the layers of converted files of networks that the page names."""
+    """Keep the layers of converted files of networks with published times."""
     kept: dict[str, dict[str, Any]] = {}
     published = {figure.network for figure in figures()}
     for path in sorted(folder.glob("*.rknn")):
@@ -248,7 +247,7 @@ def quantile(weighted: Sequence[tuple[float, float]], part: float) -> float:
 
 
 def add(result: Path, source: str) -> None:
-    """Append the result of a bench on a board to the page."""
+    """Append the result of a bench on a board to the published times."""
     data = json.loads(result.read_text(encoding="utf-8"))
     for each in data if isinstance(data, list) else [data]:
         about = each["about"]
@@ -257,9 +256,9 @@ def add(result: Path, source: str) -> None:
         ms = min(timing["summary_ms"]["run"]["p50"] for timing in each["timings"])
         shape = "x".join(str(size) for size in about["inputs"][0])
         cells = [f"{ms:.3g}" if soc == about["soc"] else "" for soc in SOCS]
-        row = [Path(about["model"]).stem, shape, "as converted", *cells, source.replace("|", "/")]
-        with PAGE.open("a", encoding="utf-8") as page:
-            page.write("| " + " | ".join(row) + " |\n")
+        row = [Path(about["model"]).stem, shape, "as converted", *cells, source]
+        with TIMES.open("a", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow(row)
 
 
 def main() -> None:

@@ -47,14 +47,15 @@ def test_the_line_of_the_log_is_shown(tmp_path: Path) -> None:
     assert line[:200] in first.text and len(first.text) < 500
 
 
-def test_every_rule_is_on_the_page_and_in_a_case() -> None:
-    """The page names the rules; each has a machine."""
+def test_every_rule_has_a_case_and_those_of_the_page_exist() -> None:
+    """Two rules need a run or old packages; the page has the common ones."""
     page = (PROJECT / "docs" / "troubleshooting.md").read_text("utf-8")
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     named = [name for row in rows for name in re.findall("`([a-z0-9-]+)`", row)]
-    assert sorted(named) == sorted({rule.name for rule in RULES})
+    rules = {rule.name for rule in RULES}
+    assert len(named) == len(set(named)) >= 30 and set(named) <= rules
     tried = {case.rule for case in (*THREADS, *MACHINES)}
-    assert set(named) - tried == {"trial-failed", "old-packages"}
+    assert rules - tried == {"trial-failed", "old-packages"}
 
 
 def test_the_page_has_the_commands_that_are_printed(tmp_path: Path) -> None:

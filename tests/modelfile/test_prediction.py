@@ -136,7 +136,7 @@ def test_the_constants_are_those_of_the_fit(judge) -> None:
 def test_the_published_times_are_many_and_have_sources(judge) -> None:
     """At least 60 from five sources; every source is described on the page."""
     figures = judge.figures()
-    page = judge.PAGE.read_text(encoding="utf-8")
+    page = judge.TIMES.with_suffix(".md").read_text(encoding="utf-8")
     sources = {figure.source for figure in figures}
     assert len(figures) >= 60 and len(sources) >= 5
     assert all(f"| {source} | " in page for source in sources)
@@ -144,9 +144,9 @@ def test_the_published_times_are_many_and_have_sources(judge) -> None:
 
 def test_a_boards_result_becomes_a_row(judge, tmp_path: Path, monkeypatch) -> None:
     """In one command; not the time of an emulator."""
-    page = tmp_path / "speeds.md"
-    page.write_text("| network | input |\n", encoding="utf-8")
-    monkeypatch.setattr(judge, "PAGE", page)
+    times = tmp_path / "speeds.csv"
+    times.write_text("network,input,type,rk3562,rk3566,rk3576,rk3588,source\n", encoding="utf-8")
+    monkeypatch.setattr(judge, "TIMES", times)
     about = {"model": "best_rk3566.rknn", "soc": "rk3566", "inputs": [[1, 64, 64, 3]]}
     timings = [{"summary_ms": {"run": {"p50": 12.345}}}]
     result = tmp_path / "board.json"
