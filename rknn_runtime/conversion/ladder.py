@@ -271,9 +271,9 @@ class Climber:
                 made = islice(step(self, state), i, None) if made is None else made
                 tried = next(made, None)
                 if tried is not None:
-                    place.with_suffix(".onnx").write_bytes(tried.onnx)
+                    replace_file(place.with_suffix(".onnx"), tried.onnx)
                 said = None if tried is None else {**vars(tried), "onnx": None}
-                known.write_text(json.dumps(said), "utf-8")
+                _write(known, said)
             said = json.loads(known.read_text("utf-8"))
             if said is None:
                 return
@@ -295,7 +295,7 @@ class Climber:
                 stored = sorted(known.intersection(Net(state.onnx).tensors()))
                 ranges = {**own, **self.ranges(state)}
             table = self._build(self.network(state), ranges, state.wide, stored, partial)
-            path.with_suffix(".table").write_text(json.dumps(table), "utf-8")
+            _write(path.with_suffix(".table"), table)
             partial.replace(path)
         return path
 
@@ -306,7 +306,7 @@ class Climber:
             score = Score(**json.loads(known.read_text("utf-8")))
         except (OSError, ValueError, TypeError):
             score = self._judge.of(path)
-            known.write_text(json.dumps(asdict(score)), "utf-8")
+            _write(known, asdict(score))
         ms = None
         with suppress(RknnError):
             ms = predict(read_layers(path), self.soc.name).ms
@@ -499,3 +499,8 @@ def _spread(things: Sequence[Any], most: int) -> list[Any]:
     """Take some things, evenly."""
     taken = max(0, min(len(things), most))
     return [things[i * len(things) // taken] for i in range(taken)]
+
+
+def _write(path: Path, thing: object) -> None:
+    """Write JSON whole, because the next climb reads it."""
+    replace_file(path, json.dumps(thing).encode())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -294,6 +296,22 @@ def test_an_interrupted_climb_keeps_the_best_and_goes_on(tmp_path, frames, monke
     again = Bench(tmp_path, bad_stem(), frames, monkeypatch)
     again.climb(0.99)
     assert bench.built == again.built
+
+
+def test_what_a_climb_keeps_is_written_whole(tmp_path, frames, monkeypatch):
+    """A kill or a full disk leaves no half file that the next climb would read."""
+    replace, whole = os.replace, set()
+
+    def replaced(source, target):
+        replace(source, target)
+        whole.add(str(target))
+
+    bench = Bench(tmp_path, bad_stem(), frames, monkeypatch, interrupt_at=2)
+    monkeypatch.setattr(os, "replace", replaced)
+    bench.climb(0.99)
+    kept = {str(each) for each in bench.folder.iterdir() if each.suffix != ".rknn"}
+    assert {Path(each).suffix for each in kept} == {".json", ".onnx", ".score", ".table"}
+    assert kept <= whole
 
 
 def test_the_time_ends_a_climb_that_can_go_on(tmp_path, frames, monkeypatch):
