@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +12,12 @@ import numpy as np
 from rknn_runtime._arrays import Array
 from rknn_runtime._files import read_file
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.sim.graph import Graph
+from rknn_runtime.sim.graph import MAX_ONNX_BYTES, Graph, import_onnx, take_in_weights
 
-#: The limit of protocol buffers.
-_MAX_BYTES = 2**31 - 1
 #: Tensors up to this size may hold sizes, which shape inference needs; larger ones are weights.
 _MOST_SIZES_BYTES = 4096
 #: Anchors and grids take fewer nodes than this.
 _MOST_CONSTANT_NODES = 64
-
-
-def import_onnx() -> Any:
-    """Import the package onnx."""
-    try:
-        import onnx
-        import onnx.numpy_helper
-        import onnx.shape_inference
-    except ImportError as error:
-        raise ImportError(
-            "converting reads ONNX files with the package onnx, which is not installed: "
-            "pip install onnx onnxruntime Pillow"
-        ) from error
-    return onnx
 
 
 class OnnxGraph:
@@ -61,7 +45,7 @@ class OnnxGraph:
         onnx = import_onnx()
         try:
             model = onnx.load_model_from_string(data)
-            _take_in_weights(onnx, model, folder)
+            take_in_weights(onnx, model, folder)
             _fill_in_defaults(onnx, model)
             for each in model.graph.input:
                 if sizes and each.name in sizes:
@@ -95,7 +79,7 @@ class OnnxGraph:
     @classmethod
     def read(cls, path: Path, inputs: Any = None, sizes: Any = None) -> OnnxGraph:
         """Read a file."""
-        data = bytes(read_file(path, _MAX_BYTES))
+        data = bytes(read_file(path, MAX_ONNX_BYTES))
         return cls(data, str(path), dict(zip(inputs or (), sizes or ())), path.parent)
 
     def producer(self, tensor: str) -> Any:
@@ -251,45 +235,6 @@ class OnnxGraph:
             return kinds[name]
         helper, floats = self._onnx.helper, self._onnx.TensorProto.FLOAT
         return helper.make_tensor_value_info(name, floats, self._shapes.get(name))
-
-
-def _take_in_weights(onnx: Any, model: Any, folder: Path | None) -> None:
-    """Read weights from files in the model's folder, and nowhere else.
-
-    onnx itself looks for them in the working directory.
-    """
-    files: dict[str, bytes] = {}
-    for tensor in (*model.graph.initializer, *_tensors_of(model.graph)):
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            continue
-        said = {each.key: each.value for each in tensor.external_data}
-        name = said.get("location", "")
-        if folder is None:
-            raise ValueError(f"the weights are in the file {name!r}: give the path of the model")
-        place, path = folder.resolve(), (folder / name).resolve()
-        if not name or place not in path.parents:
-            raise ValueError(f"the weights of {tensor.name!r} are in {name!r}, outside of {place}")
-        if name not in files:
-            files[name] = read_file(path, _MAX_BYTES)
-        start = int(said.get("offset", 0))
-        size = int(said.get("length", len(files[name]) - start))
-        if start < 0 or size < 0 or start + size > len(files[name]):
-            raise ValueError(f"{path} is cut short: {tensor.name!r} needs {start + size} bytes")
-        tensor.raw_data = files[name][start : start + size]
-        tensor.data_location = onnx.TensorProto.DEFAULT
-        del tensor.external_data[:]
-
-
-def _tensors_of(graph: Any) -> Iterator[Any]:
-    """Yield the tensors that are attributes of nodes, also of inner graphs, and their constants."""
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-                yield from inner.initializer
-                yield from _tensors_of(inner)
 
 
 #: Attributes that the toolkit wants to read, and that may be left out for their default.

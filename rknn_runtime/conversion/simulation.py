@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime.conversion.graph import import_onnx
 from rknn_runtime.sim.emulator import Emulator
-from rknn_runtime.sim.graph import Graph
+from rknn_runtime.sim.graph import Graph, import_onnx
 
 #: The smallest and the largest value of tensors.
 Ranges = Mapping[str, tuple[float, float]]

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime.conversion.graph import import_onnx
 from rknn_runtime.conversion.simulation import Moments, rounded_weights
-from rknn_runtime.sim.graph import Graph, import_onnxruntime
+from rknn_runtime.sim.graph import Graph, import_onnx, import_onnxruntime
 
 Seen = Mapping[str, Moments]
 #: Operators that compute each value from one value alone.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +52,20 @@ def import_onnxruntime() -> Any:
             "ONNX files are computed with onnxruntime, which is not installed: "
             "pip install onnxruntime"
         ) from error
+
+
+def import_onnx() -> Any:
+    """Import the package onnx."""
+    try:
+        import onnx
+        import onnx.numpy_helper
+        import onnx.shape_inference
+    except ImportError as error:
+        raise ImportError(
+            "this reads ONNX files with the package onnx, which is not installed: "
+            "pip install onnx onnxruntime Pillow"
+        ) from error
+    return onnx
 
 
 class Graph:
@@ -110,8 +125,63 @@ def _tensor(arg: Any) -> GraphTensor:
 
 
 def read_onnx(path: str | os.PathLike[str]) -> bytes:
-    """Read an ONNX file."""
+    """Read an ONNX file, and the weights that it keeps in files beside it.
+
+    Raises:
+        InvalidModelError: It is none, or its weights are outside of its folder.
+    """
     try:
-        return read_file(path, MAX_ONNX_BYTES)
+        data = read_file(path, MAX_ONNX_BYTES)
     except ValueError as error:
         raise InvalidModelError(str(error)) from None
+    if b"location" not in data:  # the key of a file's name
+        return data
+    onnx = import_onnx()
+    try:
+        model = onnx.load_model_from_string(data)
+        take_in_weights(onnx, model, Path(path).parent)
+        return bytes(model.SerializeToString())
+    except OSError:
+        raise
+    except Exception as error:  # protobuf's own have no common name
+        text = f"{os.fspath(path)}: expected an ONNX file, got {error}"
+        raise InvalidModelError(text) from None
+
+
+def take_in_weights(onnx: Any, model: Any, folder: Path | None) -> None:
+    """Read weights from files in the model's folder, and nowhere else.
+
+    onnx itself looks for them in the working directory.
+    """
+    files: dict[str, bytes] = {}
+    for tensor in (*model.graph.initializer, *_tensors_of(model.graph)):
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        said = {each.key: each.value for each in tensor.external_data}
+        name = said.get("location", "")
+        if folder is None:
+            raise ValueError(f"the weights are in the file {name!r}: give the path of the model")
+        place, path = folder.resolve(), (folder / name).resolve()
+        if not name or place not in path.parents:
+            raise ValueError(f"the weights of {tensor.name!r} are in {name!r}, outside of {place}")
+        if name not in files:
+            files[name] = read_file(path, MAX_ONNX_BYTES)
+        start = int(said.get("offset", 0))
+        size = int(said.get("length", len(files[name]) - start))
+        if start < 0 or size < 0 or start + size > len(files[name]):
+            raise ValueError(f"{path} is cut short: {tensor.name!r} needs {start + size} bytes")
+        tensor.raw_data = files[name][start : start + size]
+        tensor.data_location = onnx.TensorProto.DEFAULT
+        del tensor.external_data[:]
+
+
+def _tensors_of(graph: Any) -> Iterator[Any]:
+    """Yield the tensors that are attributes of nodes, also of inner graphs, and their constants."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
+                yield from inner.initializer
+                yield from _tensors_of(inner)

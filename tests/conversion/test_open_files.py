@@ -12,6 +12,7 @@ from rknn_runtime.cli import main
 from rknn_runtime.conversion.expected_layers import expected_layers
 from rknn_runtime.conversion.plan import load_of_shapes, plan_of
 from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.sim.graph import Graph, read_onnx
 
 onnx = pytest.importorskip("onnx")
 
@@ -115,6 +116,7 @@ def test_weights_in_another_file_are_read(beside, tmp_path, monkeypatch, capsys)
         np.testing.assert_array_equal(values, onnx.numpy_helper.to_array(theirs))
     assert expected_layers(beside)
     assert main(["predict", str(beside), "--for", "rk3588"]) == 0
+    Graph(read_onnx(beside))  # as accuracy and Model.compare do
     beside.with_name("net.onnx.data").unlink()
     assert main(["info", str(beside)]) == 1
     assert "net.onnx.data: no such file" in capsys.readouterr().err
@@ -135,8 +137,9 @@ def test_weights_outside_of_the_folder_are_not_read(beside, tmp_path, way):
                 each.value = place
     beside.write_bytes(model.SerializeToString())
     message = "is cut short" if way == "short" else "outside of"
-    with pytest.raises(InvalidModelError, match=message):
-        plan(beside)
+    for read in (plan, read_onnx):
+        with pytest.raises(InvalidModelError, match=message):
+            read(beside)
 
 
 def test_defaults_that_the_toolkit_reads_are_written(tmp_path):
