@@ -47,6 +47,7 @@ class OnnxGraph:
             model = onnx.load_model_from_string(data)
             take_in_weights(onnx, model, folder)
             _fill_in_defaults(onnx, model)
+            _write_clips_out(onnx, model)
             for each in model.graph.input:
                 if sizes and each.name in sizes:
                     _fix(each, sizes[each.name])
@@ -237,6 +238,10 @@ class OnnxGraph:
         return helper.make_tensor_value_info(name, floats, self._shapes.get(name))
 
 
+#: The version of ONNX since which Max and Min take operands of unlike shapes.
+_BROADCASTS = 8
+_MOST_FLOAT16 = 65504.0
+
 #: Attributes that the toolkit wants to read, and that may be left out for their default.
 _DEFAULTS = {"LayerNormalization": {"axis": -1, "epsilon": 1e-5}}
 
@@ -252,6 +257,53 @@ def _fill_in_defaults(onnx: Any, model: Any) -> None:
         for name, value in _DEFAULTS.get(node.op_type, {}).items():
             if name not in given:
                 node.attribute.append(onnx.helper.make_attribute(name, value))
+
+
+def _write_clips_out(onnx: Any, model: Any) -> None:
+    """Replace each Clip whose lower bound is not 0, or that lacks a bound.
+
+    rknn-toolkit2 2.3.2 compiles a missing bound as 0, and a lower one for RV1106 as a whole number.
+    Max, Min and Relu are right on every SoC.
+    """
+    graph, make = model.graph, onnx.helper.make_node
+    opset = max((each.version for each in model.opset_import if not each.domain), default=1)
+    constants = {each.name: each for each in graph.initializer}
+    nodes = list(graph.node)
+    constants.update(
+        (node.output[0], node.attribute[0].t)
+        for node in nodes
+        if node.op_type == "Constant" and node.attribute[0].name == "value"
+    )
+    del graph.node[:]
+    for node in nodes:
+        if node.op_type != "Clip" or opset < _BROADCASTS:
+            graph.node.append(node)
+            continue
+        names = dict(zip(("min", "max"), node.input[1:]))
+        for each in node.attribute:  # before version 11
+            names[each.name] = f"{node.output[0]}_{each.name}"
+            bound = onnx.numpy_helper.from_array(np.float32(each.f), names[each.name])
+            graph.initializer.append(bound)
+            constants[bound.name] = bound
+        bounds = {
+            side: float(onnx.numpy_helper.to_array(constants[name]).reshape(-1)[0])
+            for side, name in names.items()
+            if name in constants
+        }
+        is_known = len(bounds) == sum(map(bool, names.values()))
+        bounds = {side: bound for side, bound in bounds.items() if abs(bound) <= _MOST_FLOAT16}
+        low, high = bounds.get("min"), bounds.get("max")
+        if not is_known or (low == 0 and high is not None):
+            graph.node.append(node)
+            continue
+        steps = [("Relu",) if low == 0 else ("Max", names["min"])] if low is not None else []
+        steps += [("Min", names["max"])] if high is not None else []
+        value, result = node.input[0], node.output[0]
+        for i, (operator, *others) in enumerate(steps or [("Identity",)], 1):
+            made = result if i >= len(steps) else f"{result}_{operator}"
+            name = f"{node.name or result}_{operator}"
+            graph.node.append(make(operator, [value, *others], [made], name=name))
+            value = made
 
 
 def _infer_shapes(onnx: Any, model: Any) -> None:

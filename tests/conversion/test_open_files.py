@@ -167,6 +167,48 @@ def test_defaults_that_the_toolkit_reads_are_written(tmp_path):
     assert found == [{"axis": -1, "epsilon": pytest.approx(1e-5)}, {"axis": 3, "epsilon": 0.5}]
 
 
+@pytest.mark.parametrize("opset", [9, 13])
+@pytest.mark.parametrize(
+    ("bounds", "operators"),
+    [
+        ({}, ["Identity"]),
+        ({"min": 0.0}, ["Relu"]),
+        ({"min": -0.5}, ["Max"]),
+        ({"max": 0.5}, ["Min"]),
+        ({"min": -0.5, "max": 0.5}, ["Max", "Min"]),
+        ({"min": -3.4e38, "max": 0.5}, ["Min"]),
+        ({"min": 0.0, "max": 6.0}, ["Clip"]),
+    ],
+)
+def test_a_clip_that_the_toolkit_compiles_wrongly_is_replaced(tmp_path, opset, bounds, operators):
+    """It takes an open bound for 0, and a lower one for RV1106 as a whole number."""
+    ort = pytest.importorskip("onnxruntime")
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    names = [side if side in bounds else "" for side in ("min", "max")]
+    clip = helper.make_node("Clip", ["x", *names], ["y"])
+    if opset < 11:
+        clip = helper.make_node("Clip", ["x"], ["y"], **bounds)
+    graph = helper.make_graph(
+        [clip, helper.make_node("Tanh", ["y"], ["z"])],
+        "clip",
+        [helper.make_tensor_value_info("x", floats, [1, 8, 4, 4])],
+        [helper.make_tensor_value_info("z", floats, [1, 8, 4, 4])],
+        [onnx.numpy_helper.from_array(np.float32(v), k) for k, v in bounds.items() if opset > 10],
+    )
+    opsets = [helper.make_opsetid("", opset)]
+    path = tmp_path / "net.onnx"
+    onnx.save_model(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(path))
+    made = plan(path).onnx
+    assert [node.op_type for node in onnx.load_model_from_string(made).graph.node][:-1] == operators
+
+    array = np.linspace(-9, 9, 128, dtype=np.float32).reshape(1, 8, 4, 4)
+    before, after = (
+        ort.InferenceSession(each, providers=["CPUExecutionProvider"]).run(None, {"x": array})[0]
+        for each in (path.read_bytes(), made)
+    )
+    np.testing.assert_array_equal(after, before)
+
+
 def test_every_output_has_a_name(tmp_path):
     """The toolkit cannot build a node with an output that is left out."""
     helper, floats = onnx.helper, onnx.TensorProto.FLOAT
