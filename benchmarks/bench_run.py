@@ -5,12 +5,19 @@ the simulated NPU itself takes is in both columns and falls out of the differenc
 
 Then `model(frame)` with large outputs: in milliseconds and page faults per call, beside arrays
 that the caller keeps (``out=``), and beside new arrays for every output and call.
+
+Then the start, in processes of their own: the first and the later loads of a ``.rknn`` file beside
+C and, where it is installed, ez-rknn-async, and whole processes beside one that imports NumPy.
+All of it is CPU time, the least of several.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import gc
+import importlib.util
+import json
 import os
 import resource
 import subprocess
@@ -26,6 +33,8 @@ from rknn_runtime.kernels import nc1hwc2_to_nchw
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 
 HERE = Path(__file__).resolve().parent
+EXAMPLES = HERE.parent / "examples" / "models"
+EZ = "ztu_somemodelruntime_ez_rknn_async"
 ROUNDS, CALLS = 40, 250
 SOAK = 50_000
 #: Name, SoC, input NCHW, outputs.
@@ -48,15 +57,20 @@ def bundle(soc, shape, outputs):
     return bundle_from_arrays([image], attrs, [Record(arrays)], soc=soc)
 
 
-def baseline(folder, number, library, data):
-    """Compile the C loop anew, as it holds one model, and load the model there."""
-    target = Path(folder) / f"baseline{number}.so"
+def compiled(target):
+    """Compile the C loop, and return its file."""
     subprocess.run(
         ["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{HERE.parent / 'csrc'}",
          "-o", target, HERE / "run_baseline.c", "-ldl"],
         check=True,
     )  # fmt: skip
-    loop = ctypes.CDLL(str(target))
+    return str(target)
+
+
+def baseline(folder, number, library, data):
+    """Compile the C loop anew, as it holds one model, and load the model there."""
+    target = compiled(Path(folder) / f"baseline{number}.so")
+    loop = ctypes.CDLL(target)
     loop.bench_output.restype = ctypes.c_void_p
     loop.bench_frames.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
     failed = loop.bench_open(library.encode(), data, len(data))
@@ -148,7 +162,77 @@ def measure_results(rounds=8, calls=20):
         print(f"{name:38}{p50:10.2f}{p90:9.2f}{faults[name] / (rounds * calls):9.1f}")
 
 
+def measure_start(model, rounds=12):
+    """Print milliseconds of CPU time of loads and of whole processes, and their ratios."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "rknn_runtime"]
+        subprocess.run([*command, "sim-library", folder], check=True, stdout=subprocess.DEVNULL)
+        library = str(Path(folder, "librknnrt.so"))
+        # As installed: with compiled modules, and the library where the loader finds it.
+        environment = {**os.environ, "LD_LIBRARY_PATH": folder, "PYTHONPYCACHEPREFIX": folder}
+        environment["PYTHONWARNINGS"] = "ignore"  # ez warns of every version
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        loads = {
+            "C": ["c", model, library, compiled(Path(folder, "loop.so"))],
+            "Model": ["ours", model, library],
+            "ez-rknn-async": ["ez", model, library],
+        }
+        if importlib.util.find_spec(EZ) is None:
+            del loads["ez-rknn-async"]
+        least = {}
+        for turn in range(rounds + 1):
+            for name, arguments in loads.items():
+                program = [sys.executable, HERE / "_loads.py", *arguments]
+                done = subprocess.run(program, env=environment, check=True, stdout=subprocess.PIPE)
+                first, *later = json.loads(done.stdout.splitlines()[-1])
+                if turn:
+                    before = least.get(name, (first, min(later)))
+                    least[name] = min(before[0], first), min(before[1], *later)
+        processes = {
+            "import numpy": ["-c", "import numpy"],
+            "from rknn_runtime import Model": ["-c", "from rknn_runtime import Model"],
+            "from rknn_runtime import Detector": ["-c", "from rknn_runtime import Detector"],
+            "a load, and the end": [
+                "-c", "import sys; from rknn_runtime import Model; Model(*sys.argv[1:])", model
+            ],
+            "rknn-runtime info": ["-m", "rknn_runtime", "info", model],
+        }  # fmt: skip
+        environment["RKNN_RUNTIME_LIBRARY"] = library
+        whole = {}
+        for turn in range(rounds + 1):
+            for name, arguments in processes.items():
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                subprocess.run(
+                    [sys.executable, *arguments],
+                    env=environment,
+                    check=True,
+                    stdout=subprocess.DEVNULL,
+                )
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                if turn:
+                    whole[name] = min(whole.get(name, spent), spent)
+    size = Path(model).stat().st_size / 1e6
+    print(f"\n{f'loads of {size:.1f} MB, CPU time':34}{'ms first':>10}{'x C':>7}", end="")
+    print(f"{'later':>10}{'x C':>7}")
+    for name, (first, later) in least.items():
+        c_first, c_later = least["C"]
+        print(f"{name:34}{first:10.2f}{first / c_first:7.2f}{later:10.2f}{later / c_later:7.2f}")
+    print(f"\n{'processes, CPU time':34}{'ms':>10}{'x numpy':>9}")
+    for name, spent in whole.items():
+        print(f"{name:34}{1000 * spent:10.1f}{spent / whole['import numpy']:9.2f}")
+
+
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--model", default=str(EXAMPLES / "shapes_rk3588.rknn"), help="the file of the start"
+    )
+    parser.add_argument("--start", action="store_true", help="measure the start alone")
+    options = parser.parse_args()
+    if options.start:
+        measure_start(options.model)
+        return
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     print(f"model.run(frame), Python {sys.version.split()[0]}, simulated NPU; microseconds")
     print(f"{'':24}{'C p50':>9}{'p90':>9}{'run p50':>9}{'p90':>9}{'more p50':>10}{'p90':>7}"
@@ -168,6 +252,7 @@ def main():
             print(f"{name:24}{c50:9.2f}{c90:9.2f}{p50:9.2f}{p90:9.2f}"
                   f"{p50 - c50:10.2f}{p90 - c90:7.2f}{kilobytes:9.4f}")  # fmt: skip
     measure_results()
+    measure_start(options.model)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@
 #define MAX_NAME_BYTES 255
 #define MAX_TEXT_BYTES 1023
 #define MAX_GRAPHS 512
-#define MAX_TYPES_BYTES ((uint64_t)1 << 19)
+#define MAX_LITERAL_BYTES ((uint64_t)1 << 19) /* of types and of metadata */
 #define TYPES_DEPTH 16
 /* Texts are no greater part of an honest file. */
 #define TYPES_PART 8
@@ -28,6 +28,11 @@
 static rkr_text text_of(rkr_model *model, uint32_t slot, uint64_t most) {
     const rkr_vector text = rkr_flat_vector_of(&model->flat, model->root, slot, 1, most);
     return (rkr_text){model->flat.bytes + text.position, text.length};
+}
+
+static uint64_t most_text(const rkr_model *model, uint64_t part) {
+    const uint64_t most = model->source.size / part;
+    return most < MAX_LITERAL_BYTES ? most : MAX_LITERAL_BYTES;
 }
 
 int rkr_read_header(rkr_model *model, rkr_model_header *out) {
@@ -77,7 +82,7 @@ int rkr_read_description(rkr_model *model, rkr_model_description *out) {
 
 int rkr_read_metadata(rkr_model *model, rkr_text *out) {
     const rkr_flat before = model->flat; /* a text that is no use makes no bad file */
-    *out = text_of(model, SLOT_METADATA, model->source.size / METADATA_PART);
+    *out = text_of(model, SLOT_METADATA, most_text(model, METADATA_PART));
     const int status = rkr_model_status(model);
     model->flat = before;
     return status;
@@ -177,10 +182,9 @@ static void read_entry(rkr_json *json, uint32_t *type, uint32_t *told) {
 
 /* The text of the types of inputs or outputs, as far as an honest one goes. */
 static rkr_text types_text(rkr_model *model, bool is_output) {
-    const uint64_t part = model->source.size / TYPES_PART;
     return model->is_mini ? (rkr_text){NULL, 0}
                           : text_of(model, is_output ? SLOT_OUTPUT_TYPES : SLOT_INPUT_TYPES,
-                                    part < MAX_TYPES_BYTES ? part : MAX_TYPES_BYTES);
+                                    most_text(model, TYPES_PART));
 }
 
 static int read_types(rkr_model *model, bool is_output, rkr_model_tensor *tensors, uint32_t count) {

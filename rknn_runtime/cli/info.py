@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rknn_runtime.cli import graph
 from rknn_runtime.cli.files import check_folder, check_readable, check_writable, told
 from rknn_runtime.cli.options import (
     add_shapes,
@@ -141,6 +140,8 @@ def run(arguments: Namespace) -> int:
     elif described:
         print("\n".join(table([_row_titles(described[0]), *map(_row, described)])))
     if arguments.graph and described:
+        from rknn_runtime.cli import graph
+
         graph.write(
             arguments.graph, Path(arguments.models[0]).name, read_layers(described[0].model)
         )

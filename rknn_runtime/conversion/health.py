@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rknn_runtime.modelfile.container import opened
 from rknn_runtime.modelfile.custom_string import facts_of
@@ -172,8 +172,7 @@ def _saturation(calibration: Mapping[str, CalibratedRange]) -> Iterator[Symptom]
             )
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """The head of a model, as far as its outputs tell."""
 
     #: The name as in `Detector.head`, or ``"classifier"``, or ``"vector"``: numbers that may be

@@ -4,16 +4,11 @@ from rknn_runtime import lazily
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rknn_runtime.modelfile.info import (
-        ModelHeader,
-        ModelInfo,
-        Needs,
-        Preprocessing,
-        ShapeVariant,
-    )
+    from rknn_runtime.modelfile.header import ModelHeader
+    from rknn_runtime.modelfile.info import ModelInfo, Preprocessing, ShapeVariant
     from rknn_runtime.modelfile.layers import Layer, LayerTensor, read_layers
     from rknn_runtime.modelfile.prediction import LayerTime, Prediction, predict
-    from rknn_runtime.modelfile.reader import ModelFile, read, read_header
+    from rknn_runtime.modelfile.reader import ModelFile, Needs, read, read_header
     from rknn_runtime.modelfile.soc import SOCS, Soc, find_soc, soc_of_this_machine
 
 __all__ = [
@@ -39,10 +34,11 @@ __all__ = [
 
 #: Module -> the names that come from it.
 _HOMES = {
-    "info": ("ModelHeader", "ModelInfo", "Needs", "Preprocessing", "ShapeVariant"),
+    "header": ("ModelHeader",),
+    "info": ("ModelInfo", "Preprocessing", "ShapeVariant"),
     "layers": ("Layer", "LayerTensor", "read_layers"),
     "prediction": ("LayerTime", "Prediction", "predict"),
-    "reader": ("ModelFile", "read", "read_header"),
+    "reader": ("ModelFile", "Needs", "read", "read_header"),
     "soc": ("SOCS", "Soc", "find_soc", "soc_of_this_machine"),
 }
 if not TYPE_CHECKING:  # else every misspelt name would have a type

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout, QuantType, TensorType
@@ -76,8 +75,7 @@ def describe(tensor: Any, name: str, index: int, rules: Any, *, is_input: bool) 
     return attr(lib.RKR_VIEW_LOGICAL, native=attr(lib.RKR_VIEW_NATIVE), nhwc=nhwc)
 
 
-@dataclass(frozen=True)
-class FileTensor:
+class FileTensor(NamedTuple):
     """One input or output as a model file would describe it, for a batch of one."""
 
     name: str
@@ -101,8 +99,7 @@ class FileTensor:
     api_dtype: TensorType | None = None
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(NamedTuple):
     """Facts of a model that decide how its runtime describes the tensors."""
 
     soc: Soc

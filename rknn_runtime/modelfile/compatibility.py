@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rknn_runtime._files import opened_file, read_kernel_file
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile.info import ModelHeader, ModelInfo
-from rknn_runtime.modelfile.reader import ModelFile
+from rknn_runtime.modelfile.header import ModelHeader
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, Soc, soc_of_this_machine
+
+if TYPE_CHECKING:
+    from rknn_runtime.modelfile.info import ModelInfo
+    from rknn_runtime.modelfile.reader import ModelFile
 
 __all__ = [
     "REFUSED_BY_MINI",
@@ -57,8 +57,7 @@ REFUSED_BY_MINI = {
 }
 
 
-@dataclass(frozen=True)
-class Runtime:
+class Runtime(NamedTuple):
     """Which runtime a library is."""
 
     #: ``"librknnrt"`` or ``"librknnmrt"``.
@@ -132,6 +131,10 @@ def problems(
     return found
 
 
+#: The last version with a failure that does not come from a name.
+_LAST_UNLESS_NAMED = (1, 6, 0)
+
+
 class Failure(NamedTuple):
     """A property of a model on which librknnrt fails after loading it, or ends the process."""
 
@@ -166,14 +169,15 @@ def failures(info: ModelInfo) -> list[Failure]:
     `GeneralModel` refuses copied batches; `duplicate` refuses batches of images on every version;
     `Model` has the outputs of dynamic shapes in NCHW.
     """
+    from rknn_runtime.modelfile.info import ModelInfo
+
     if not isinstance(info, ModelInfo):
         raise TypeError(f"info: expected a ModelInfo, got {type(info).__name__}")
     if info.runtime != FULL_RUNTIME:
         return []
     found = []
     attrs = (*info.inputs, *info.outputs)
-    # The runtime looks a name up in JSON and does not decode this escape there.
-    name = next((attr.name for attr in attrs if "\\u" in json.dumps(attr.name)), None)
+    name = next((attr.name for attr in attrs if _is_escaped(attr.name)), None)
     if name is not None:
         words = f"ends the process on the name {name!r}: export the network with names of ASCII"
         found.append(Failure((2, 3, 2), words + " characters"))
@@ -184,6 +188,15 @@ def failures(info: ModelInfo) -> list[Failure]:
         words = "does not write int16 outputs where Model has them: take GeneralModel, or install "
         found.append(Failure((1, 6, 0), words + "librknnrt 2.3.2", zero_copy_only=True))
     return found
+
+
+def _is_escaped(name: str) -> bool:
+    r"""Tell whether JSON has a ``\u`` in a name: the runtime looks it up there, undecoded."""
+    if name.isascii() and name.isprintable() and "\\" not in name:
+        return False
+    import json  # only here, as it costs more than the rest of a load
+
+    return "\\u" in json.dumps(name)
 
 
 def check_loadable(
@@ -200,6 +213,10 @@ def check_loadable(
     found = problems(file.header, soc=soc_of_this_machine(), runtime=runtime)
     if not found and runtime is not None and runtime.name == FULL_RUNTIME:
         with suppress(InvalidModelError):  # what only the runtime can judge
+            needs = file.needs()
+            names = (*needs.input_names, *needs.output_names)
+            if runtime.version > _LAST_UNLESS_NAMED and not any(map(_is_escaped, names)):
+                return  # the whole description takes longer than the rest of a load
             found = [
                 f"{runtime} {failure.words}"
                 for failure in failures(file.info())
@@ -280,7 +297,7 @@ def versions(header: ModelHeader | None, runtime: Runtime | None) -> str:
 def driver_version(root: str = "/") -> str | None:
     """Version of the NPU driver in the running kernel, such as ``"0.9.8"``; None: unknown."""
     for path in DRIVER_FILES:
-        text = read_kernel_file(Path(root, path.lstrip("/"))).decode("ascii", "replace")
+        text = read_kernel_file(f"{root.rstrip('/')}{path}").decode("ascii", "replace")
         match = re.search(r"[0-9]+(\.[0-9]+)+", text)
         if match:
             return match[0]

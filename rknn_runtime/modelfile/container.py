@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._files import FileView, opened_file
 from rknn_runtime.errors import InvalidModelError
+
+if TYPE_CHECKING:
+    import mmap
 
 __all__ = [
     "ENCRYPTED",
@@ -131,6 +133,8 @@ def _as_invalid_model() -> Iterator[None]:
 
 def _memory(size: int) -> mmap.mmap:
     """Allocate memory outside of the heap, so that all of it goes back to the system."""
+    import mmap  # here, as only a path on a board needs it
+
     try:
         return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME
+from rknn_runtime.modelfile.header import ModelHeader
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = ["CalibratedRange", "ModelHeader", "ModelInfo", "Needs", "Preprocessing", "ShapeVariant"]
+__all__ = ["CalibratedRange", "ModelHeader", "ModelInfo", "Preprocessing", "ShapeVariant"]
 
 
 @dataclass(frozen=True)
@@ -47,30 +46,6 @@ class ShapeVariant:
 
 
 @dataclass(frozen=True)
-class ModelHeader:
-    """Facts that decide whether a runtime can load the model."""
-
-    #: ``"standard"`` or ``"mini"``.
-    container: str
-    container_version: int
-    #: Target as the toolkit was told: ``"rk3588"``.
-    soc: str
-    #: NPU generation, for example ``"RKNPU v2"``.
-    npu: str
-    #: ``"2.3.2"``.
-    toolkit_version: str
-    #: Version, commit and date; empty if the file lacks them.
-    compiler_version: str
-    #: Where the network came from: ``"ONNX"``, ``"TFLITE"``, ``"PYTORCH"``.
-    framework: str
-
-    @property
-    def runtime(self) -> str:
-        """The vendor's library that reads the container: ``librknnrt`` or ``librknnmrt``."""
-        return MINI_RUNTIME if self.container == "mini" else FULL_RUNTIME
-
-
-@dataclass(frozen=True)
 class ModelInfo(ModelHeader):
     """The whole description of a model."""
 
@@ -105,16 +80,3 @@ class ModelInfo(ModelHeader):
             attr.name: tuple(variant.inputs[attr.index].shape for variant in self.variants)
             for attr in (self.inputs if self.variants else ())
         }
-
-
-class Needs(NamedTuple):
-    """Requirements that runtimes neither report nor check."""
-
-    #: Bytes that the compiler set aside for each output, for one image, in the biggest
-    #: shape; librknnmrt before 2.2.0 says less.
-    output_bytes: tuple[int, ...]
-    #: It was built for several input shapes: one must be chosen before all else.
-    is_dynamic: bool
-    #: Mean and std per input; None if the file has none, and all None if every input takes
-    #: pixels, which the NPU normalises itself.
-    preprocessing: tuple[Preprocessing | None, ...] = ()

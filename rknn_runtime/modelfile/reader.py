@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 import struct
-from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile.attributes import Rules, describe
 from rknn_runtime.modelfile.container import (
     Buffer,
     ModelSource,
@@ -24,18 +23,13 @@ from rknn_runtime.modelfile.container import (
     opened,
     text_of,
 )
-from rknn_runtime.modelfile.info import (
-    CalibratedRange,
-    ModelHeader,
-    ModelInfo,
-    Needs,
-    Preprocessing,
-    ShapeVariant,
-)
-from rknn_runtime.modelfile.literal import parse_literal
-from rknn_runtime.modelfile.soc import SOCS, known_version
 
-__all__ = ["ModelFile", "read", "read_header"]
+# The rest is imported where it is needed: each load of a model imports this module.
+if TYPE_CHECKING:
+    from rknn_runtime.modelfile.header import ModelHeader
+    from rknn_runtime.modelfile.info import CalibratedRange, ModelInfo, Preprocessing
+
+__all__ = ["ModelFile", "Needs", "read", "read_header"]
 
 #: Inputs and outputs over all shapes of a dynamic model, and bytes of an honest file for each.
 _MAX_PORTS = 1 << 13
@@ -79,9 +73,26 @@ def read_header(model: ModelSource) -> ModelHeader:
         OSError: The file cannot be opened.
     """
     with opened(model) as data:
-        file = ModelFile(data)
-        file.check_whole()
-        return file.header
+        return ModelFile(data, whole=True).header
+
+
+class Needs(NamedTuple):
+    """Requirements that runtimes neither report nor check."""
+
+    #: Bytes that the compiler set aside for each output, for one image, in the biggest
+    #: shape; librknnmrt before 2.2.0 says less.
+    output_bytes: tuple[int, ...]
+    #: It was built for several input shapes: one must be chosen before all else.
+    is_dynamic: bool
+    input_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
+    #: How the toolkit was called: the text of a literal; empty if the file has none.
+    metadata: bytes = b""
+
+    @property
+    def preprocessing(self) -> tuple[Preprocessing | None, ...]:
+        """Mean and std per input, parsed from `metadata`; None if the file has none."""
+        return _preprocessing(_entry(self.metadata, "attrs"), self.input_names)
 
 
 class ModelFile:
@@ -89,28 +100,30 @@ class ModelFile:
 
     Args:
         data: Its content, as `opened` or `loaded` yields it; this object must not outlive that.
+        whole: Also check the JSON at the end of the file and of the types, which runtimes do not.
 
     Attributes:
-        header: The facts that decide whether a runtime can load the model, also for SoCs
-            unknown to this package.
+        soc: Target as the toolkit was told: ``"rk3588"``.
 
     Raises:
-        InvalidModelError: It is not an RKNN model; the message says what it is.
+        InvalidModelError: It is not an RKNN model, or cut or damaged; the message says what it is.
     """
 
-    def __init__(self, data: Buffer | bytes) -> None:
+    def __init__(self, data: Buffer | bytes, *, whole: bool = False) -> None:
         self._data = data
+        self._needs: Needs | None = None
         with open_model(data) as model:
-            self.header = _header(model)
+            self._header = _header(model)
+            if whole:
+                check_status(lib.rkr_check_model(model), model)
+        self.soc: str = self._header["soc"]
 
-    def check_whole(self) -> None:
-        """Check the JSON at the end of the file and of the types, which runtimes do not check.
+    @property
+    def header(self) -> ModelHeader:
+        """The facts that decide whether a runtime can load it, also for unknown SoCs."""
+        from rknn_runtime.modelfile.header import ModelHeader
 
-        Raises:
-            InvalidModelError: It is cut or damaged.
-        """
-        with open_model(self._data) as model:
-            check_status(lib.rkr_check_model(model), model)
+        return ModelHeader(**self._header)
 
     def info(self, runtime_version: str | None = None) -> ModelInfo:
         """Read the description.
@@ -122,6 +135,8 @@ class ModelFile:
             InvalidModelError: It is damaged, cut short, or made for a SoC unknown to this package.
             ValueError: The answers of this version of the model's library are unknown.
         """
+        from rknn_runtime.modelfile.soc import known_version
+
         version = known_version(self.header.runtime, runtime_version)
         with open_model(self._data) as model:
             check_status(lib.rkr_check_model(model), model)
@@ -135,7 +150,7 @@ class ModelFile:
         """
         found = {}
         with open_model(self._data) as model:
-            table = _metadata(model, "quant_tab")
+            table = _entry(_metadata(model), "quant_tab")
         try:
             for name, entry in table.items():
                 kept = _calibrated(entry)
@@ -154,27 +169,30 @@ class ModelFile:
         with open_model(self._data) as model:
             return _operators(model)
 
-    def needs(self, *, pixels: bool = False) -> Needs:
+    def needs(self) -> Needs:
         """Read only the requirements of the model, also for SoCs unknown to this package.
-
-        Args:
-            pixels: Also mean and std where every input is an image, which the NPU normalises.
 
         Raises:
             InvalidModelError: It is damaged.
         """
-        with open_model(self._data) as model:
-            graph = read_graph(model)
-            outputs = indices_of(graph.outputs, graph.n_outputs)
-            reserved = tuple(read_tensor(model, graph, i).reserved_bytes for i in outputs)
-            inputs = [
-                read_tensor(model, graph, i) for i in indices_of(graph.inputs, graph.n_inputs)
-            ]
-            preprocessing: tuple[Preprocessing | None, ...] = (None,) * len(inputs)
-            if pixels or not all(tensor.is_pixel for tensor in inputs):
-                names = [text_of(tensor.name) for tensor in inputs]
-                preprocessing = _preprocessing(model, names)
-            return Needs(reserved, _description(model).graphs > 1, preprocessing)
+        if self._needs is None:
+            with open_model(self._data) as model:
+                graph = read_graph(model)
+                inputs, outputs = (
+                    [read_tensor(model, graph, i) for i in indices_of(indices, count)]
+                    for indices, count in (
+                        (graph.inputs, graph.n_inputs),
+                        (graph.outputs, graph.n_outputs),
+                    )
+                )
+                self._needs = Needs(
+                    tuple(tensor.reserved_bytes for tensor in outputs),
+                    _description(model).graphs > 1,
+                    tuple(text_of(tensor.name) for tensor in inputs),
+                    tuple(text_of(tensor.name) for tensor in outputs),
+                    _metadata(model),
+                )
+        return self._needs
 
 
 def read_graph(model: Any, index: int = 0) -> Any:
@@ -196,19 +214,20 @@ def indices_of(vector: Any, count: int) -> tuple[int, ...]:
     return struct.unpack(f"<{count}I", ffi.buffer(vector, 4 * count))
 
 
-def _header(model: Any) -> ModelHeader:
+def _header(model: Any) -> dict[str, Any]:
+    """Read the fields of a `ModelHeader`."""
     header = ffi.new("rkr_model_header *")
     check_status(lib.rkr_read_header(model, header), model)
     toolkit, _, compiler = text_of(header.toolkit).partition("(")
-    return ModelHeader(
-        container="mini" if header.is_mini else "standard",
-        container_version=header.version,
-        soc=text_of(header.soc),
-        npu=text_of(header.npu),
-        toolkit_version=toolkit.strip(),
-        compiler_version=compiler.replace("compiler version:", "")[:-1].strip(),
-        framework=text_of(header.framework),
-    )
+    return {
+        "container": "mini" if header.is_mini else "standard",
+        "container_version": header.version,
+        "soc": text_of(header.soc),
+        "npu": text_of(header.npu),
+        "toolkit_version": toolkit.strip(),
+        "compiler_version": compiler.replace("compiler version:", "")[:-1].strip(),
+        "framework": text_of(header.framework),
+    }
 
 
 def _description(model: Any) -> Any:
@@ -218,6 +237,10 @@ def _description(model: Any) -> Any:
 
 
 def _info(model: Any, header: ModelHeader, runtime_version: str, file_bytes: int) -> ModelInfo:
+    from rknn_runtime.modelfile.attributes import Rules
+    from rknn_runtime.modelfile.info import ModelInfo, ShapeVariant
+    from rknn_runtime.modelfile.soc import SOCS
+
     soc = SOCS.get(header.soc)
     if soc is None:
         raise InvalidModelError(f"made for {header.soc!r}; known here are {', '.join(SOCS)}")
@@ -248,13 +271,17 @@ def _info(model: Any, header: ModelHeader, runtime_version: str, file_bytes: int
         operators=_operators(model),
         inputs=first.inputs,
         outputs=first.outputs,
-        preprocessing=_preprocessing(model, [attr.name for attr in first.inputs]),
+        preprocessing=_preprocessing(
+            _entry(_metadata(model), "attrs"), [attr.name for attr in first.inputs]
+        ),
         variants=tuple(variants) if is_dynamic else (),
     )
 
 
 def _ports(model: Any, graph: Any, is_output: int, rules: Any) -> tuple[Any, ...]:
     """Describe the inputs, or the outputs, of a graph."""
+    from rknn_runtime.modelfile.attributes import describe
+
     count = graph.n_outputs if is_output else graph.n_inputs
     tensors = ffi.new("rkr_model_tensor[]", count)
     check_status(lib.rkr_read_ports(model, graph, is_output, tensors), model)
@@ -274,29 +301,38 @@ def _ports(model: Any, graph: Any, is_output: int, rules: Any) -> tuple[Any, ...
 def _operators(model: Any) -> dict[str, int]:
     """Count the nodes of the first graph by operator."""
     graph, node = read_graph(model), ffi.new("rkr_model_node *")
-    found: Counter[str] = Counter()
+    found: dict[str, int] = {}
     for index in range(graph.n_nodes):
         check_status(lib.rkr_read_node(model, graph, index, node), model)
-        found[text_of(node.op)] += 1
+        op = text_of(node.op)
+        found[op] = found.get(op, 0) + 1
     return dict(sorted(found.items()))
 
 
-def _metadata(model: Any, key: str) -> Any:
-    """Read an entry of the metadata text; an empty one where it says nothing.
+def _metadata(model: Any) -> bytes:
+    """Read the metadata text; empty where it is damaged.
 
     The runtimes do not read that text, so a model stays valid without it.
     """
     text = ffi.new("rkr_text *")
-    try:
+    with suppress(InvalidModelError):
         check_status(lib.rkr_read_metadata(model, text), model)
-        return parse_literal(ffi.buffer(text.at, text.length)[:])[key]
+        return bytes(ffi.buffer(text.at, text.length)) if text.length else b""
+    return b""
+
+
+def _entry(metadata: bytes, key: str) -> Any:
+    """Parse an entry of the metadata text; an empty one where it says nothing."""
+    from rknn_runtime.modelfile.literal import parse_literal
+
+    try:
+        return parse_literal(metadata)[key]
     except (KeyError, TypeError, ValueError, OverflowError):
         return {}
 
 
-def _preprocessing(model: Any, names: Sequence[str]) -> tuple[Preprocessing | None, ...]:
+def _preprocessing(attributes: Any, names: Sequence[str]) -> tuple[Preprocessing | None, ...]:
     """Return mean, std and channel order per input, which the metadata text documents."""
-    attributes = _metadata(model, "attrs")
     try:
         return tuple(_normalisation(attributes.get(name)) for name in names)
     except (AttributeError, TypeError, ValueError, OverflowError):
@@ -305,6 +341,8 @@ def _preprocessing(model: Any, names: Sequence[str]) -> tuple[Preprocessing | No
 
 def _normalisation(attributes: Any) -> Preprocessing | None:
     """Read one input's entry of the metadata text; None when it says nothing."""
+    from rknn_runtime.modelfile.info import Preprocessing
+
     if not attributes or "mean" not in attributes or "std" not in attributes:
         return None
     return Preprocessing(
@@ -316,6 +354,8 @@ def _normalisation(attributes: Any) -> Preprocessing | None:
 
 def _calibrated(entry: Any) -> CalibratedRange | None:
     """Read one tensor's entry of the metadata text; None when it says no one range."""
+    from rknn_runtime.modelfile.info import CalibratedRange
+
     keys = ("min", "max", "ori_min", "ori_max")
     if not isinstance(entry, dict) or any(len(entry.get(key) or ()) != 1 for key in keys):
         return None

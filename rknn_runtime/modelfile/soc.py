@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._files import read_kernel_file
@@ -34,8 +34,7 @@ def runtime_of(mini: bool) -> str:
     return MINI_RUNTIME if mini else FULL_RUNTIME
 
 
-@dataclass(frozen=True)
-class Soc:
+class Soc(NamedTuple):
     """Facts of one SoC that decide how its tensors lie in memory and which models run."""
 
     name: str

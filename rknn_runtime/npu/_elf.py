@@ -10,7 +10,6 @@ import os
 import struct
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from rknn_runtime._files import FileView, opened_file
@@ -24,8 +23,7 @@ _DT_NEEDED, _DT_STRTAB = 1, 5
 _MAX_NAME_BYTES = 4096
 
 
-@dataclass(frozen=True)
-class Elf:
+class Elf(NamedTuple):
     """Properties that decide whether a process can load a library."""
 
     bits: int

@@ -13,7 +13,6 @@ from rknn_runtime._arrays import Array, pointer, refuse_overlaps, result, source
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask, InitFlag, TensorType
 from rknn_runtime.errors import RknnError
-from rknn_runtime.modelfile import compatibility
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.inputs import Intake, taken_shapes, to_logical, wrong_shape
 from rknn_runtime.npu.library import Library, open_library
@@ -133,7 +132,7 @@ def misreads_images(library: Library) -> bool:
     """
     if library.is_simulated:
         return True
-    runtime = compatibility.runtime_in(library.path)
+    runtime = library.runtime
     return runtime is not None and runtime.version <= _LAST_ASKED
 
 
@@ -245,7 +244,7 @@ class GeneralModel(LoadedModel):
         model = cls.__new__(cls)
         model._specs, model._had_pixels = None, set()
         model._library, model._flags = library, InitFlag(0)
-        model._needs, model._preprocessing, model._simulation = None, (), None
+        model._needs, model._simulation = None, None
         model._context = Context(library)
         model._context.adopt(context)
         model._finish(None)

@@ -8,6 +8,7 @@ elements and layout. librknnmrt has no call that would do so.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -282,12 +283,14 @@ def input_binding(
     context: Context,
     name: str,
     queried: QueriedTensor,
-    preprocessing: Preprocessing | None,
+    preprocessing: Callable[[], Preprocessing | None],
     spec: InputSpec | None,
     *,
     is_mini: bool,
 ) -> InputBinding:
     """Prepare an input as its rank, its channels and the caller's spec require.
+
+    Only an input that takes no pixels asks for its mean and std.
 
     librknnmrt takes pixels only into memory in NHWC: RV1103B has none of two channels.
     """
@@ -297,7 +300,7 @@ def input_binding(
     has_rows = not is_mini or queried.attr.stored.layout is Layout.NHWC
     if queried.attr.takes_pixels and has_rows and not is_other:
         return PixelInput(context, name, queried, spec)
-    intake = Intake(name, queried.attr, spec, preprocessing)
+    intake = Intake(name, queried.attr, spec, preprocessing())
     return TensorInput(context, name, queried, intake)
 
 

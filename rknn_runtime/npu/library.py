@@ -10,12 +10,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._files import read_file
 from rknn_runtime.errors import LibraryLoadError, UnavailableError
 from rknn_runtime.npu import _elf
+
+if TYPE_CHECKING:
+    from rknn_runtime.modelfile.compatibility import Runtime
 
 #: The variable that names the library if ``library=`` is not given.
 VARIABLE = "RKNN_RUNTIME_LIBRARY"
@@ -90,6 +94,13 @@ class Library:
         """
         if not self.has(function):
             raise UnavailableError(f"{function} does not exist in {self.path}")
+
+    @cached_property
+    def runtime(self) -> Runtime | None:
+        """Which runtime it is, from the text in its file; None: unknown."""
+        from rknn_runtime.modelfile.compatibility import runtime_in
+
+        return runtime_in(self.path)
 
     def simulated_soc(self) -> str:
         """Return the SoC that the simulated NPU multiplies matrices for; empty for a real one."""
@@ -214,6 +225,8 @@ def folders(multiarch: str | None, wide: bool) -> list[str]:
 def _try(candidate: str, attempts: list[tuple[str, str]]) -> Library | None:
     """Open one candidate, or note why that fails."""
     if os.sep in candidate:
+        if candidate in _opened:
+            return _opened[candidate]
         reason = _not_a_file(candidate)
         if reason is not None:
             attempts.append((candidate, reason))

@@ -19,6 +19,7 @@ from rknn_runtime.npu.source import init_extend, opened_buffer, opened_source
 from rknn_runtime.tensor import TensorAttr
 
 if TYPE_CHECKING:
+    from rknn_runtime.modelfile.info import Preprocessing
     from rknn_runtime.npu.dma_heap import DmaBuffer
     from rknn_runtime.npu.operators import Compute, CustomOpNode
     from rknn_runtime.npu.performance import Performance
@@ -144,11 +145,8 @@ class LoadedModel(Closing):
         parent: Context | None = None
         if share_weights_with is not None:
             parent = share_weights_with._context
-        with opened_source(
-            model, library, check, zero_copy=self._is_zero_copy, pixels=self._describes_inputs()
-        ) as source:
+        with opened_source(model, library, check, zero_copy=self._is_zero_copy) as source:
             self._needs = source.needs
-            self._preprocessing = source.preprocessing
             self._soc = source.soc
             self._simulation = source.simulation
             _refuse_flags(flags, source.soc)
@@ -168,9 +166,11 @@ class LoadedModel(Closing):
         if self._simulation is not None:
             self._simulation.log(self._context)
 
-    def _describes_inputs(self) -> bool:
-        """Whether the caller may have said that an image input takes no pixels."""
-        return False
+    @property
+    def _preprocessing(self) -> tuple[Preprocessing | None, ...]:
+        """Mean and std per input, parsed now; None where unknown, and empty if all are."""
+        told = self._needs if self._simulation is None else self._simulation
+        return () if told is None else tuple(told.preprocessing)
 
     def _duplicate(self, original: LoadedModel, core_mask: CoreMask | None) -> None:
         """Become a duplicate of a model of this class, in place of ``__init__``."""
@@ -194,7 +194,7 @@ class LoadedModel(Closing):
             )
         self._is_duplicate = True
         self._library, self._flags = original._library, original._flags
-        self._needs, self._preprocessing = original._needs, original._preprocessing
+        self._needs = original._needs
         self._soc = original._soc
         self._simulation = original._simulation
         self._context = Context(self._library, self._simulation, parent=context)

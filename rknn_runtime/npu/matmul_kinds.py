@@ -14,7 +14,6 @@ from typing import NamedTuple
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import UnavailableError
-from rknn_runtime.modelfile import compatibility
 from rknn_runtime.modelfile.soc import soc_of_this_machine
 from rknn_runtime.npu.library import Library
 
@@ -170,7 +169,7 @@ def suit(
             f"librknnmrt, the runtime of {soc}, multiplies no matrices: RK3562, RK3566, RK3568, "
             "RK3576 and RK3588 do"
         )
-    runtime = None if library.is_simulated else compatibility.runtime_in(library.path)
+    runtime = None if library.is_simulated else library.runtime
     if runtime is None or runtime.version <= RECORDED:
         check(soc, k, n, kind)
     return SOCS[soc].segment_k or None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from rknn_runtime._arrays import Array, refuse_overlaps
@@ -19,6 +20,7 @@ from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.npu.spec import InputSpec, Key, OutputSpec, per_tensor, position, positions
 
 if TYPE_CHECKING:
+    from rknn_runtime.modelfile.info import Preprocessing
     from rknn_runtime.npu.dma_heap import DmaBuffer
     from rknn_runtime.npu.performance import StepTimes
     from rknn_runtime.npu.spec import InputSpecs, OutputSpecs
@@ -115,9 +117,6 @@ class Model(LoadedModel):
         self._outputs: list[OutputBinding] = []
         self._results = ResultPool([])
         self._known_spans: list[tuple[int, int, str]] | None = None
-
-    def _describes_inputs(self) -> bool:
-        return self._specs[0] is not None
 
     # ---- running ---------------------------------------------------------------
 
@@ -341,9 +340,6 @@ class Model(LoadedModel):
         ]
 
     def _input_bindings(self, inputs: Sequence[QueriedTensor]) -> list[InputBinding]:
-        given = self._preprocessing
-        if len(given) != len(inputs):
-            given = (None,) * len(inputs)
         specs = per_tensor(self._specs[0], [i.attr for i in inputs], InputSpec, "inputs")
         is_mini = query.is_mini(self._context)
         return [
@@ -351,12 +347,16 @@ class Model(LoadedModel):
                 self._context,
                 f"input {i} {tensor.attr.name!r}",
                 tensor,
-                preprocessing,
+                partial(self._preprocessing_of, i, len(inputs)),
                 spec,
                 is_mini=is_mini,
             )
-            for i, (tensor, preprocessing, spec) in enumerate(zip(inputs, given, specs))
+            for i, (tensor, spec) in enumerate(zip(inputs, specs))
         ]
+
+    def _preprocessing_of(self, index: int, count: int) -> Preprocessing | None:
+        given = self._preprocessing
+        return given[index] if len(given) == count else None
 
     def _output_bindings(self, outputs: Sequence[QueriedTensor]) -> list[OutputBinding]:
         # The file gives sizes for the biggest shape, whose memory stays.

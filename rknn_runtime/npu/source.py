@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import InitFlag
@@ -14,8 +13,7 @@ from rknn_runtime.errors import InvalidModelError, RknnStatusError, status_error
 from rknn_runtime.npu.library import Library
 
 if TYPE_CHECKING:
-    from rknn_runtime.modelfile.info import Needs, Preprocessing
-    from rknn_runtime.modelfile.reader import ModelFile
+    from rknn_runtime.modelfile.reader import ModelFile, Needs
     from rknn_runtime.npu.dma_heap import DmaBuffer
     from rknn_runtime.sim.prepared import PreparedModel
 
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
 _NO_DEVICE = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_DEVICE_UNAVAILABLE)
 
 
-@dataclass(frozen=True)
-class Loadable:
+class Loadable(NamedTuple):
     """The bytes for ``rknn_init``, and facts that only their file tells."""
 
     data: Any
@@ -32,8 +29,6 @@ class Loadable:
     needs: Needs | None
     #: Computes a simulated model; None on an NPU.
     simulation: PreparedModel | None
-    #: Mean and std per input; None if unknown.
-    preprocessing: tuple[Preprocessing | None, ...] = ()
     #: Possible causes if a run fails; empty if none is known.
     suspects: str = ""
     #: The SoC of the file, or the simulated one; empty if unknown.
@@ -42,7 +37,7 @@ class Loadable:
 
 @contextmanager
 def opened_source(
-    model: Any, library: Library, check: bool, *, zero_copy: bool = True, pixels: bool = False
+    model: Any, library: Library, check: bool, *, zero_copy: bool = True
 ) -> Iterator[Loadable]:
     """Open a model for the time of a ``with`` block, reading and parsing its file once.
 
@@ -51,7 +46,6 @@ def opened_source(
         library: The runtime that is to load it.
         check: Refuse a file that this runtime would refuse, with the reason.
         zero_copy: It is for a `Model`, not for a `GeneralModel`.
-        pixels: Mean and std are wanted of images, too, which the NPU normalises itself.
 
     Yields:
         The arguments of ``rknn_init``. A `RknnStatusError` that leaves the block also names the
@@ -62,9 +56,7 @@ def opened_source(
         from rknn_runtime.sim.prepared import prepare
 
         simulation = prepare(model, library)
-        yield Loadable(
-            simulation.data, None, simulation, simulation.preprocessing, soc=simulation.soc
-        )
+        yield Loadable(simulation.data, None, simulation, soc=simulation.soc)
         return
     # Here, because the simulated NPU needs none of it and it is half of the import.
     from rknn_runtime.modelfile import compatibility
@@ -75,7 +67,7 @@ def opened_source(
         name = os.fspath(model) if isinstance(model, (str, os.PathLike)) else ""
         is_encrypted = bytes(data[: len(ENCRYPTED)]) == ENCRYPTED
         file = None if is_encrypted else _parsed(data, name, check)
-        runtime = compatibility.runtime_in(library.path) if check else None
+        runtime = library.runtime if check else None
         if check:
             if file is not None:
                 compatibility.check_loadable(file, name, runtime, zero_copy=zero_copy)
@@ -91,11 +83,10 @@ def opened_source(
         if file is not None:
             suspects = compatibility.suspects(file, "rknn_run") if check else ""
             with suppress(InvalidModelError):
-                needs = file.needs(pixels=pixels)
+                needs = file.needs()
         try:
-            soc = "" if file is None or not check else file.header.soc
-            given = needs.preprocessing if needs else ()
-            yield Loadable(data, needs, None, given, suspects, soc)
+            soc = "" if file is None or not check else file.soc
+            yield Loadable(data, needs, None, suspects, soc)
         except RknnStatusError as error:
             if not check:
                 raise
@@ -146,10 +137,7 @@ def _parsed(data: Any, name: str, check: bool) -> ModelFile | None:
     from rknn_runtime.modelfile.reader import ModelFile
 
     try:
-        file = ModelFile(data)
-        if check:
-            file.check_whole()
-        return file
+        return ModelFile(data, whole=check)
     except InvalidModelError as error:
         if check:
             raise InvalidModelError(f"{name}: {error}" if name else str(error)) from None

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import InvalidModelError, RknnError, UnavailableError
 from rknn_runtime.modelfile.container import Buffer, check_format, opened
-from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.modelfile.reader import ModelFile
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.library import Library
-from rknn_runtime.sim import inspection
-from rknn_runtime.sim.bundle import MAGIC, read_bundle
-from rknn_runtime.sim.emulator import Emulation, Machine
-from rknn_runtime.sim.graph import read_onnx
-from rknn_runtime.sim.inspection import Comparison
-from rknn_runtime.tensor import TensorAttr
 
-NO_PREPROCESSING = Preprocessing((0.0,), (1.0,), rgb2bgr=False)
+# The rest is imported where it is needed: it would take longer than the rest of a load.
+if TYPE_CHECKING:
+    from rknn_runtime._arrays import Array
+    from rknn_runtime.modelfile.info import Preprocessing
+    from rknn_runtime.sim.emulator import Emulation, Machine
+    from rknn_runtime.sim.inspection import Comparison
+    from rknn_runtime.tensor import TensorAttr
+
+#: Bundles of every version begin so.
+_BUNDLE = b"RKNNSIM"
 
 
 class PreparedModel:
@@ -31,7 +33,6 @@ class PreparedModel:
     Attributes:
         data: The ``.rknn`` file or the bundle, until a context has loaded it.
         engine: What computes: ``"emulator"`` or ``"records"``.
-        preprocessing: Mean and std of each input; None where they are not known.
         soc: Name of the SoC that is simulated.
     """
 
@@ -39,18 +40,23 @@ class PreparedModel:
         self,
         data: bytes,
         library: Library,
-        preprocessing: Sequence[Preprocessing | None],
+        preprocessing: Callable[[], Sequence[Preprocessing | None]],
         engine: str,
         soc: str,
     ) -> None:
         self.data = data
         self.engine = engine
         self.soc = soc
-        self.preprocessing = tuple(preprocessing)
+        self._preprocessing = preprocessing
         self._library = library
         # This package syncs as a board's caches need it; other programs are not asked to.
         set_caches = ffi.cast("rknn_sim_caches_fn *", library.symbol("rknn_sim_caches"))
         set_caches(lib.RKNN_SIM_STRICT_UNLESS_SAID)
+
+    @property
+    def preprocessing(self) -> Sequence[Preprocessing | None]:
+        """Mean and std of each input, parsed now; None where they are not known."""
+        return self._preprocessing()
 
     @contextmanager
     def machine(self, context: Context) -> Iterator[Machine]:
@@ -61,6 +67,8 @@ class PreparedModel:
                 "itself"
             )
         with context.lock:
+            from rknn_runtime.sim.emulator import Machine
+
             address = self._library.symbol("rknn_sim_emulator")
             handle = ffi.cast("rknn_sim_emulator_fn *", address)(context.opened())
             if handle == ffi.NULL:
@@ -90,6 +98,8 @@ class PreparedModel:
 
     def tensors(self, context: Context, *, dequantize: bool) -> dict[str, Array]:
         """See `LoadedModel.tensors`."""
+        from rknn_runtime.sim import inspection
+
         with self.machine(context) as machine:
             return inspection.tensors(machine, dequantize=dequantize)
 
@@ -101,6 +111,9 @@ class PreparedModel:
         inputs: Sequence[Array],
     ) -> Comparison:
         """See `LoadedModel.compare`; the model has just run on the inputs."""
+        from rknn_runtime.sim import inspection
+        from rknn_runtime.sim.graph import read_onnx
+
         content = onnx if isinstance(onnx, bytes) else read_onnx(onnx)
         with self.machine(context) as machine:
             given = inspection.real_inputs(machine, attrs, inputs)
@@ -121,11 +134,11 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
     """
     if not isinstance(model, (bytes, bytearray, memoryview)):
         with opened(model) as content:
-            if bytes(content[: len(MAGIC)]) == MAGIC:
+            if bytes(content[: len(_BUNDLE)]) == _BUNDLE:
                 return _of_bundle(bytes(content[:]), library)
             return _of_rknn(content, library)
     data = bytes(model)
-    if data.startswith(MAGIC):
+    if data.startswith(_BUNDLE):
         return _of_bundle(data, library)
     if not data:
         raise InvalidModelError("model: expected content, got 0 bytes")
@@ -139,14 +152,19 @@ def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> Prepared
 
 
 def _of_rknn(content: Buffer, library: Library) -> PreparedModel:
-    file = ModelFile(content)  # says what it is, when it is no .rknn file
-    file.check_whole()
-    given = file.needs(pixels=True).preprocessing
-    return PreparedModel(bytes(content[:]), library, given, "emulator", file.header.soc)
+    check_format(content)  # says what it is, when it is no .rknn file
+    data = bytes(content[:])
+    file = ModelFile(data, whole=True)
+    needs = file.needs()
+    return PreparedModel(data, library, lambda: needs.preprocessing, "emulator", file.soc)
 
 
 def _of_bundle(data: bytes, library: Library) -> PreparedModel:
+    from rknn_runtime.modelfile.info import Preprocessing
+    from rknn_runtime.sim.bundle import read_bundle
+
     bundle = read_bundle(data)
     # A bundle without the field has none; a model file without it is unknown.
-    given = tuple(given or NO_PREPROCESSING for given in bundle.preprocessing)
-    return PreparedModel(data, library, given, "records", bundle.soc)
+    none = Preprocessing((0.0,), (1.0,), rgb2bgr=False)
+    given = tuple(given or none for given in bundle.preprocessing)
+    return PreparedModel(data, library, lambda: given, "records", bundle.soc)

@@ -6,8 +6,6 @@ no recording, old containers, and what cannot be.
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from rknn_runtime.enums import Layout, QuantType, TensorType
@@ -57,7 +55,7 @@ def test_rows_of_an_image_begin_at_the_alignment_of_the_soc(
     soc: str, dtype: TensorType, w_stride: int
 ) -> None:
     """20 pixels: rows of 8 bytes on RK3566 and RK3568, of 16 elsewhere, per channel."""
-    tensor = dataclasses.replace(IMAGE, dtype=dtype)
+    tensor = IMAGE._replace(dtype=dtype)
     attr = input_attr(tensor, 0, Rules(SOCS[soc], mini=False))
     assert attr.w_stride == w_stride
     assert attr.size_with_stride == 20 * w_stride * 3 * dtype.numpy.itemsize
@@ -85,9 +83,7 @@ def test_multiples_of_four_pixels_and_single_ones_keep_height_and_width(
     height: int, width: int
 ) -> None:
     """Only other counts of pixels are padded to one row."""
-    tensor = dataclasses.replace(
-        FEATURES, shape=(1, 33, height, width), native_shape=(1, 3, height, width, 16)
-    )
+    tensor = FEATURES._replace(shape=(1, 33, height, width), native_shape=(1, 3, height, width, 16))
     native = output_attr(tensor, 0, RK3588).native
     assert native is not None
     assert native.shape == (1, 3, height, width, 16)
@@ -96,8 +92,8 @@ def test_multiples_of_four_pixels_and_single_ones_keep_height_and_width(
 @pytest.mark.parametrize(("c1", "reported"), [(1, 2), (2, 2), (3, 4)])
 def test_old_containers_have_their_channel_groups_paired(c1: int, reported: int) -> None:
     """Librknnrt rounds C1 of container versions 2 to 4 up to even."""
-    tensor = dataclasses.replace(FEATURES, shape=(1, 16 * c1, 4, 4), native_shape=(1, c1, 4, 4, 16))
-    rules = dataclasses.replace(RK3588, container_version=2)
+    tensor = FEATURES._replace(shape=(1, 16 * c1, 4, 4), native_shape=(1, c1, 4, 4, 16))
+    rules = RK3588._replace(container_version=2)
     native = output_attr(tensor, 0, rules).native
     assert native is not None
     assert native.shape == (1, reported, 4, 4, 16)
@@ -108,8 +104,7 @@ def test_old_containers_have_their_channel_groups_paired(c1: int, reported: int)
 
 def test_an_output_made_by_the_cpu_keeps_its_layout() -> None:
     """ArgMax of rank 4: int64 in NCHW, not quantized."""
-    tensor = dataclasses.replace(
-        FEATURES,
+    tensor = FEATURES._replace(
         dtype=TensorType.INT64,
         layout=Layout.NCHW,
         native_shape=(1, 1, 7, 7),
@@ -125,7 +120,7 @@ def test_an_output_made_by_the_cpu_keeps_its_layout() -> None:
 
 def test_the_reserved_bytes_are_an_input_s_for_librknnrt_1_5_2_alone() -> None:
     """As the size with strides of a logical input that is no image."""
-    tensor = dataclasses.replace(IMAGE, shape=(1, 8), native_shape=(1, 8), is_pixel_input=False,
+    tensor = IMAGE._replace(shape=(1, 8), native_shape=(1, 8), is_pixel_input=False,
                                  layout=Layout.UNDEFINED, reserved_bytes=16)  # fmt: skip
     for rules, expected in ((RK3588, 8), (RK3588_OLD, 16), (RV1106, 8)):
         assert input_attr(tensor, 0, rules).size_with_stride == expected
@@ -133,12 +128,11 @@ def test_the_reserved_bytes_are_an_input_s_for_librknnrt_1_5_2_alone() -> None:
 
 def test_a_logical_type_of_its_own_decides_the_logical_sizes() -> None:
     """Old containers have float32 reported for int8 tensors, with strides in float32, too."""
-    image = dataclasses.replace(IMAGE, api_dtype=TensorType.FLOAT32)
+    image = IMAGE._replace(api_dtype=TensorType.FLOAT32)
     attr = input_attr(image, 0, RK3588)
     assert attr.native is not None
     assert attr.size_with_stride == 4 * attr.native.size_with_stride
-    features = dataclasses.replace(
-        FEATURES, shape=(1, 8, 128, 128), native_shape=(1, 1, 128, 128, 16),
+    features = FEATURES._replace(shape=(1, 8, 128, 128), native_shape=(1, 1, 128, 128, 16),
         api_dtype=TensorType.FLOAT32,
     )  # fmt: skip
     assert output_attr(features, 0, RK3588).size_with_stride == 16 * 128 * 128 * 4
@@ -164,7 +158,7 @@ def test_a_logical_type_of_its_own_decides_the_logical_sizes() -> None:
 )
 def test_a_tensor_that_contradicts_itself_is_refused(changes: dict[str, object]) -> None:
     """A native shape must hold the logical one; numbers must be reportable."""
-    tensor = dataclasses.replace(FEATURES, **changes)  # type: ignore[arg-type]
+    tensor = FEATURES._replace(**changes)  # type: ignore[arg-type]
     for describe in (input_attr, output_attr):
         with pytest.raises(ValueError, match="output0"):
             describe(tensor, 0, RK3588)
@@ -173,7 +167,7 @@ def test_a_tensor_that_contradicts_itself_is_refused(changes: dict[str, object])
 def test_a_tensor_beyond_32_bits_is_refused() -> None:
     """Runtimes report sizes as u32; a wrapped one would be a too small buffer."""
     shape = (1, 16, 65536, 8192)
-    tensor = dataclasses.replace(FEATURES, shape=shape, native_shape=(1, 1, 65536, 8192, 16))
+    tensor = FEATURES._replace(shape=shape, native_shape=(1, 1, 65536, 8192, 16))
     for rules in (RK3588, RV1106):
         for describe in (input_attr, output_attr):
             with pytest.raises(ValueError, match="4 GiB"):

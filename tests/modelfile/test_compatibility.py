@@ -21,7 +21,7 @@ from rknn_runtime.modelfile import compatibility
 from rknn_runtime.modelfile.compatibility import Runtime, failures, problems, runtime_in
 from rknn_runtime.modelfile.container import opened
 from rknn_runtime.modelfile.info import ModelHeader, ModelInfo
-from rknn_runtime.modelfile.reader import ModelFile, read, read_header
+from rknn_runtime.modelfile.reader import ModelFile, Needs, read, read_header
 from rknn_runtime.modelfile.soc import SOCS, Soc
 from rknn_runtime.npu import device
 from rknn_runtime.npu.library import Library, open_library
@@ -149,6 +149,13 @@ def test_what_a_runtime_was_seen_to_fail_on(
         header = RK3588
 
         @staticmethod
+        def needs() -> Needs:
+            ins, outs = (
+                tuple(attr.name for attr in side) for side in (changed.inputs, changed.outputs)
+            )
+            return Needs((), False, ins, outs)
+
+        @staticmethod
         def info() -> ModelInfo:
             return changed
 
@@ -197,6 +204,7 @@ def real_library(file: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
     Control(library).fail("rknn_init", nth=0, code=int(lib.RKNN_ERR_MODEL_INVALID))
     monkeypatch.setattr(library, "is_simulated", False)
     monkeypatch.setattr(library, "path", str(file))
+    monkeypatch.setattr(library, "runtime", runtime_in(file))
     return library
 
 

@@ -16,6 +16,7 @@ from sim_api import Api
 from rknn_runtime import GeneralModel, InputSpec
 from rknn_runtime._ffi import ffi
 from rknn_runtime.enums import TensorType
+from rknn_runtime.modelfile.compatibility import runtime_in
 from rknn_runtime.npu import general
 
 MODELS = DATA / "models"
@@ -44,7 +45,8 @@ def test_only_runtimes_that_were_asked_are_held_to_it(tmp_path, said, misreads):
     """Newer ones may do better, and others are unknown."""
     path = tmp_path / "librknnrt.so"
     path.write_bytes(b"\x7fELF" + said.encode())
-    assert general.misreads_images(SimpleNamespace(path=path, is_simulated=False)) is misreads
+    library = SimpleNamespace(runtime=runtime_in(path), is_simulated=False)
+    assert general.misreads_images(library) is misreads
 
 
 def test_floats_of_a_batch():

@@ -369,8 +369,7 @@ def model_facts(model: str | os.PathLike[str]) -> ModelFacts:
                 return ModelFacts(name, "pointer", file_bytes=size)
             if head and not any(head):
                 return ModelFacts(name, "damaged", message="it begins with zeros", file_bytes=size)
-            file = ModelFile(data)
-            file.check_whole()
+            file = ModelFile(data, whole=True)
             found: tuple[Failure, ...] = ()
             with suppress(InvalidModelError, ValueError):  # an unknown SoC
                 found = tuple(failures(file.info()))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,8 +42,7 @@ YOLOV5_P6_ANCHORS: Anchors = (
 )
 
 
-@dataclass(frozen=True)
-class _Scale:
+class _Scale(NamedTuple):
     attr: TensorAttr
     channels: int  # per anchor
     height: int
@@ -63,8 +61,7 @@ class _Scale:
         return 0
 
 
-@dataclass(frozen=True)
-class AnchorForm:
+class AnchorForm(NamedTuple):
     """The outputs of a head with anchors."""
 
     num_classes: int

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -50,8 +49,7 @@ YOLOV5_FACE_ANCHORS: Anchors = (
 FACE_1MB_PRIORS = ((10, 16, 24), (32, 48), (64, 96), (128, 192, 256))
 
 
-@dataclass(frozen=True)
-class FaceForm:
+class FaceForm(NamedTuple):
     """The outputs of a head for faces."""
 
     #: Per scale, finest first: the parts in the order that the reader names.
@@ -125,8 +123,7 @@ def read_yunet(outputs: Outputs, input_size: Size) -> FaceForm | str:
     return FaceForm(scales)
 
 
-@dataclass(frozen=True)
-class AnchorFaceForm:
+class AnchorFaceForm(NamedTuple):
     """The outputs of YOLOv5-face."""
 
     boxes: AnchorForm

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol, Union
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, Union
 
 from rknn_runtime.vision.heads.anchors import AnchorDecoder, read_anchors, yolov7_decoder
 from rknn_runtime.vision.heads.decoder import Decoder
@@ -82,8 +82,7 @@ class Fit(Protocol):
 Reader = Callable[..., Union[Fit, str]]
 
 
-@dataclass(frozen=True)
-class _Form:
+class _Form(NamedTuple):
     """One form of heads."""
 
     name: str
@@ -94,7 +93,7 @@ class _Form:
     #: Other names of it in ``head=``.
     families: tuple[str, ...]
     #: Further arguments of `make`.
-    options: dict[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = MappingProxyType({})
     #: Whether `make` takes the only output instead of a list.
     takes_one: bool = False
     #: Whether boxes and scores are channels of one tensor with one scale. Not for YOLOv5: all of
@@ -125,8 +124,7 @@ def _detections(outputs: Outputs, size: Size) -> Fit | str:
     return "expected another number of detections than of cells"
 
 
-@dataclass(frozen=True)
-class _AnyPose:
+class _AnyPose(NamedTuple):
     num_classes: int | None
     doubts: int = 4
 
@@ -286,8 +284,7 @@ HEADS: dict[str, tuple[str, ...]] = _heads()
 _FREE_NAMES = ("one2one", "yolov10", "yolo26")
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """One way to read the outputs: a form, its classes, and how to make its decoder."""
 
     head: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi
 from rknn_runtime.vision.heads.decoder import Decoder
@@ -23,8 +22,7 @@ _BINS = 8
 _BOX = 4 * _BINS
 
 
-@dataclass(frozen=True)
-class GflForm:
+class GflForm(NamedTuple):
     """The outputs of such a head."""
 
     num_classes: int

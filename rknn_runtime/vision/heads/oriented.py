@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.letterbox import LetterboxTransform
 
 
-@dataclass(frozen=True)
-class OrientedForm:
+class OrientedForm(NamedTuple):
     """The outputs of a split head with angles."""
 
     num_classes: int
@@ -83,7 +81,7 @@ def read_oriented_single(
     form = read_single(outputs, input_size, objectness=False, n_extra=1, per_cell=per_cell)
     if isinstance(form, str) or form.num_classes != 80:
         return form
-    return replace(form, doubts=form.doubts + 4)  # COCO has upright boxes
+    return form._replace(doubts=form.doubts + 4)  # COCO has upright boxes
 
 
 class _OrientedDecoder(Decoder):

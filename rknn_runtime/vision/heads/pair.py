@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi
 from rknn_runtime.tensor import TensorAttr
@@ -24,8 +23,7 @@ from rknn_runtime.vision.heads.single import SingleForm, SingleOutputDecoder
 _QUERIES = 300
 
 
-@dataclass(frozen=True)
-class PairForm:
+class PairForm(NamedTuple):
     """Boxes and scores."""
 
     num_classes: int

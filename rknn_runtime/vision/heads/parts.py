@@ -8,8 +8,7 @@ scales, one after the other. In memory both are channels of cells.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.decoder import OutputViews
@@ -20,8 +19,7 @@ _STRIDES = (4, 8, 16, 32, 64, 128)
 _MOST_PER_CELL = 3
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """One kind of number, of the predictions of one scale."""
 
     attr: TensorAttr

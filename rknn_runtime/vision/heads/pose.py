@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -41,8 +40,7 @@ from rknn_runtime.vision.plausibility import Symptom, coarse_keypoints
 _JOINED_BINS = 16
 
 
-@dataclass(frozen=True)
-class PoseForm:
+class PoseForm(NamedTuple):
     """The outputs of a split head with keypoints."""
 
     num_classes: int
@@ -126,7 +124,7 @@ def read_pose_single(
     if isinstance(form, str):
         return form
     # 56 channels are the 17 keypoints of a person; other numbers look more like classes.
-    return replace(form, doubts=0 if layout.channels == 56 else 3)
+    return form._replace(doubts=0 if layout.channels == 56 else 3)
 
 
 def _gather(grids: Any, channels: int, source: NDArray[np.uint32]) -> NDArray[np.float32]:

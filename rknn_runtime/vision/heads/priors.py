@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.vision.heads.decoder import Decoder
@@ -85,8 +84,7 @@ class PriorDecoder(Decoder):
         return priors
 
 
-@dataclass(frozen=True)
-class SsdForm:
+class SsdForm(NamedTuple):
     """The outputs of SSD's head."""
 
     #: With the background.

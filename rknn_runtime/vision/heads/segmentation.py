@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -73,8 +72,7 @@ class _Masks:
         return Detections._of(decoder._columns, n, mask=mask, labels=decoder.labels)
 
 
-@dataclass(frozen=True)
-class SegmentationForm:
+class SegmentationForm(NamedTuple):
     """The outputs of a head with masks."""
 
     num_classes: int

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi
 from rknn_runtime.tensor import TensorAttr
@@ -28,8 +27,7 @@ from rknn_runtime.vision.plausibility import Symptom, shared_scale
 COARSE = 0.02
 
 
-@dataclass(frozen=True)
-class SingleForm:
+class SingleForm(NamedTuple):
     """One output with boxes, scores and perhaps more."""
 
     num_classes: int
@@ -167,8 +165,7 @@ def coarse(output: TensorAttr) -> tuple[Symptom, ...]:
     return (shared_scale(output.name, lowest, highest, step),)
 
 
-@dataclass(frozen=True)
-class EndToEndForm:
+class EndToEndForm(NamedTuple):
     """One output of detections."""
 
     n: int

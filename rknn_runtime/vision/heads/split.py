@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi
 from rknn_runtime.tensor import TensorAttr
@@ -33,8 +32,7 @@ _EXPECTED = (
 )
 
 
-@dataclass(frozen=True)
-class SplitForm:
+class SplitForm(NamedTuple):
     """The outputs of a split head."""
 
     num_classes: int

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi
 from rknn_runtime.tensor import TensorAttr
@@ -28,8 +27,7 @@ from rknn_runtime.vision.heads.single import coarse, looks_decoded
 _EXPECTED = "expected outputs of 5 + classes channels, one per scale or one for all"
 
 
-@dataclass(frozen=True)
-class YoloxForm:
+class YoloxForm(NamedTuple):
     """The outputs of YOLOX's head."""
 
     num_classes: int
