@@ -48,11 +48,7 @@ class TensorType(IntEnum):
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype of one element.
-
-        Raises:
-            TypeError: NumPy has no such element (INT4, BFLOAT16).
-        """
+        """The NumPy dtype of one element."""
         name = _NUMPY_NAMES.get(self.name)
         if name is None:
             raise TypeError(f"NumPy has no dtype for {self.name} elements")

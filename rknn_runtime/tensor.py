@@ -153,11 +153,7 @@ class TensorAttr:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes from element to element along each dimension; rows of NHWC padded to w_stride.
-
-        Raises:
-            TypeError: NumPy has no such element (INT4, BFLOAT16).
-        """
+        """Bytes from element to element along each dimension; rows of NHWC padded to w_stride."""
         item_bytes = self.dtype.numpy.itemsize
         if self.is_nhwc:
             pixel = self.channels * item_bytes
@@ -167,11 +163,7 @@ class TensorAttr:
 
     @property
     def array_bytes(self) -> int:
-        """Bytes from the start to the end of an array of this shape and these `strides`.
-
-        Raises:
-            TypeError: NumPy has no such element (INT4, BFLOAT16).
-        """
+        """Bytes from the start to the end of an array of this shape and these `strides`."""
         spans = [size * stride for size, stride in zip(self.shape, self.strides)]
         return max(spans, default=self.dtype.numpy.itemsize)
 

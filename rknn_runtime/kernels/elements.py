@@ -110,9 +110,6 @@ class Nc1hwc2Layout:
 
         ``raw >= integer_threshold(t)`` then equals ``dequantize(raw) >= t``, exactly. It is
         ``highest + 1`` if no stored integer reaches the threshold, ``lowest`` if all do.
-
-        Raises:
-            ValueError: The threshold is NaN, or the scale is not positive.
         """
         threshold = as_float(threshold, "threshold")
         if math.isnan(threshold):

@@ -56,10 +56,6 @@ def nc1hwc2_to_nchw(
 
     Returns:
         ``out``, or a new array: always a copy.
-
-    Raises:
-        ValueError: Shapes that do not fit, memory that C cannot use, or ``out`` overlapping
-            ``src``.
     """
     return _unpack(lib.rkr_unpack_nchw, src, channels, height, width, out)
 
@@ -131,9 +127,6 @@ def nc1hwc2_to_flat(
 
     Returns:
         ``(channels * h * w,)``, a copy; channel c at position p is ``[c * h * w + p]``.
-
-    Raises:
-        ValueError: ``data`` has another length, or is not C-contiguous and aligned.
     """
     data = source(data, "data", shape="c1 * h * w * c2")
     sizes = {"c1": (c1, 1), "h": (h, 0), "w": (w, 0), "c2": (c2, 1)}
@@ -168,10 +161,6 @@ def nchw_to_nc1hwc2(
 
     Returns:
         ``out``, or a new array: always a copy.
-
-    Raises:
-        ValueError: Shapes that do not fit, a ``pad_value`` that the dtype cannot hold, memory
-            that C cannot use, or ``out`` overlapping ``src``.
     """
     src = source(src, "src", shape="N, C, H, W")
     n, channels, height, width = src.shape

@@ -49,10 +49,6 @@ def b_to_native(
     Returns:
         ``out``, or a new array: a copy. Without segments its order is that of
         ``(N / tile_n, K / tile_k, tile_n, tile_k)``.
-
-    Raises:
-        ValueError: Numbers that do not divide, memory that C cannot use, or ``out`` overlapping
-            ``b``.
     """
     b = source(b, "b", _OF_TILES, shape="K, N")
     k, n = b.shape
@@ -106,9 +102,6 @@ def pack_int4(values: Array, *, out: Array | None = None) -> Array:
 
     Returns:
         ``out``, or a new array: a copy.
-
-    Raises:
-        ValueError: A value beyond -8 to 7, another shape, or memory that does not fit.
     """
     values = source(values, "values", (_INT8,))
     if values.ndim == 0 or values.shape[-1] % 2:

@@ -58,10 +58,6 @@ def dequantize_affine(
 
     Returns:
         ``out``, or a new array.
-
-    Raises:
-        ValueError: A number outside its range, a shape that does not fit, memory that C cannot
-            use, or ``out`` overlapping ``q``.
     """
     q = source(q, "q", _INTEGERS)
     zero_point, scale = _affine(zero_point, scale, q.dtype)
@@ -172,10 +168,6 @@ def dequantize_nc1hwc2(
 
     Returns:
         ``out``, or a new array.
-
-    Raises:
-        ValueError: A number outside its range, another layout, shapes that do not fit, memory
-            that C cannot use, or ``out`` overlapping ``src``.
     """
     src = source(src, "src", _TYPES, "N, C1, H, W, C2")
     n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)

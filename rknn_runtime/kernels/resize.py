@@ -46,8 +46,6 @@ def resize_bilinear(
 
     Raises:
         MemoryError: No room for the temporary rows.
-        ValueError: Another shape, size or channel, or `out` cannot be written in place or
-            overlaps `image`.
     """
     is_flat = isinstance(image, np.ndarray) and image.ndim == 2
     image = _plain_image(image[..., np.newaxis] if is_flat else image, "image")

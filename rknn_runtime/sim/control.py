@@ -32,7 +32,6 @@ class Control:
         library: The library; None opens the one of this package.
 
     Raises:
-        TypeError: ``library`` is no `Library`.
         UnavailableError: ``library`` is not simulated.
     """
 
@@ -59,10 +58,6 @@ class Control:
             nth: Which call from now on; 1 is the next, 0 means every one.
             code: What it returns, an int of 32 bits; functions that return a pointer return
                 NULL.
-
-        Raises:
-            ValueError: There is no such function, a number is out of range, or 64 failures
-                are waiting already.
         """
         nth = as_int(nth, "nth", 0, 2**32 - 1)
         code = as_int(code, "code", -(2**31), 2**31 - 1)
@@ -73,11 +68,7 @@ class Control:
             raise ValueError("expected at most 64 failures that wait, got one more: reset()")
 
     def set_latency(self, microseconds: int) -> None:
-        """Let every ``rknn_run`` take at least this long.
-
-        Raises:
-            ValueError: Not from 0 to 2**32 - 1.
-        """
+        """Let every ``rknn_run`` take at least this long."""
         self._function("rknn_sim_latency")(as_int(microseconds, "microseconds", 0, 2**32 - 1))
 
     def set_core_speed(self, cores: int, factor: float) -> None:
@@ -89,9 +80,6 @@ class Control:
         Args:
             cores: 2 or 3, as a `CoreMask` names them.
             factor: 1.8 makes a run take 1/1.8 of the latency.
-
-        Raises:
-            ValueError: Other cores, or not from 0.001 to 1000.
         """
         cores = as_int(cores, "cores", 2, lib.RKNN_SIM_MAX_CORES)
         factor = as_float(factor, "factor")
@@ -109,9 +97,6 @@ class Control:
         Args:
             bytes_per_second: Of the bus; 0: it is no limit, as at first.
             bytes_per_run: That every run moves.
-
-        Raises:
-            ValueError: Less than 0, or 2**53 or more.
         """
         per_second = as_int(bytes_per_second, "bytes_per_second", 0, 2**53 - 1)
         per_run = as_int(bytes_per_run, "bytes_per_run", 0, 2**53 - 1)
@@ -124,9 +109,6 @@ class Control:
             strict: Only ``rknn_mem_sync`` moves bytes between CPU and NPU, and who uses old
                 bytes commits a violation; so it is for models that this package loads. False:
                 both see the same bytes, as for other programs that ask for nothing.
-
-        Raises:
-            TypeError: Not a bool.
         """
         if not isinstance(strict, bool):
             raise TypeError(f"strict: expected a bool, got {type(strict).__name__}")
@@ -139,11 +121,7 @@ class Control:
         return self.library.simulated_soc()
 
     def set_soc(self, name: str) -> None:
-        """Choose the SoC whose NPU multiplies matrices from now on; models bring their own.
-
-        Raises:
-            ValueError: No SoC with an NPU has that name.
-        """
+        """Choose the SoC whose NPU multiplies matrices from now on; models bring their own."""
         if not isinstance(name, str) or name not in SOCS:
             kind = ValueError if isinstance(name, str) else TypeError
             raise kind(f"name: expected one of {', '.join(SOCS)}, got {name!r}")
@@ -157,11 +135,7 @@ class Control:
         return Live(*counts)
 
     def calls(self, function: str) -> int:
-        """Count the calls of a function of the vendor's API since the last `reset`.
-
-        Raises:
-            ValueError: There is no such function.
-        """
+        """Count the calls of a function of the vendor's API since the last `reset`."""
         count = self._function("rknn_sim_calls")(c_name(function))
         if count < 0:
             raise ValueError(f"function: expected one of the RKNN API, got {function!r}")

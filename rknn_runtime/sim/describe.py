@@ -52,9 +52,6 @@ def describe_input(
 
     Returns:
         The logical attribute, with ``native`` and ``nhwc`` beside it.
-
-    Raises:
-        ValueError: An unknown SoC or version, or an impossible shape or scale.
     """
     chip = _soc(soc)
     pixel_channels = {1, 2, 3, 4} if chip.mini else {1, 3, 4}

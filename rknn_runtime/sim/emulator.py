@@ -270,8 +270,6 @@ class Machine:
 
         Raises:
             EmulatorError: The tensor has no values that can be read.
-            TypeError: Neither a tensor nor its index.
-            ValueError: The model does not have it.
         """
         info = self._own(tensor)
         if info.dtype is None:
@@ -283,8 +281,6 @@ class Machine:
 
         Raises:
             EmulatorError: The tensor has no values that can be read.
-            TypeError: Neither a tensor nor its index.
-            ValueError: The model does not have it.
         """
         return self._read(self._own(tensor), lib.RKR_EMU_READ_FLOAT, np.dtype(np.float32))
 
@@ -315,7 +311,6 @@ class Emulator(Machine):
         EmulatorError: The file cannot be read, or its SoC or container is not understood.
             A model with nodes that are not understood opens: see `nodes`.
         OSError: The file cannot be opened.
-        TypeError: ``model`` is neither path nor bytes.
         UnavailableError: ``library`` holds no emulator.
     """
 
@@ -356,8 +351,6 @@ class Emulator(Machine):
 
         Raises:
             EmulatorError: The input cannot be set so.
-            TypeError: ``index`` is no integer, or ``values`` no array.
-            ValueError: No such input, or another shape or dtype.
         """
         index = as_int(index, "index", 0, len(self.inputs) - 1)
         values = plain(values, "values")
@@ -390,8 +383,6 @@ class Emulator(Machine):
 
         Raises:
             EmulatorError: An input has no values, or a node is not understood.
-            TypeError: ``nodes`` is no integer.
-            ValueError: It is negative, or has more than 32 bits.
         """
         nodes = as_int(nodes, "nodes", 0, ALL_NODES)
         self._begin()

@@ -31,7 +31,6 @@ def install_library(folder: str | os.PathLike[str], name: str = NAMES[0]) -> Pat
     Raises:
         LibraryLoadError: The simulated runtime of this package is not as it was built.
         OSError: The file cannot be written.
-        ValueError: Another name.
     """
     if not isinstance(name, str) or name not in NAMES:
         kind = ValueError if isinstance(name, str) else TypeError

@@ -60,10 +60,6 @@ def bundle_from_arrays(
 
     Returns:
         The bundle, for ``Model(bundle, library="sim")`` or a file.
-
-    Raises:
-        ValueError: Arrays and attributes do not fit each other, their indices are not their
-            positions, there is no record, or nobody recorded what the version answers.
     """
     records = as_list(records, "records", "a list of Records")
     if not records:
@@ -130,7 +126,6 @@ def record(
 
     Raises:
         RknnError: The model does not run.
-        ValueError: Likewise, or there is no sample.
     """
     samples = as_list(samples, "samples", "a list of inputs")
     if not samples:

@@ -36,7 +36,6 @@ def run_as_board(soc: str, words: Sequence[str]) -> int:
     Raises:
         OSError: The program cannot be started.
         UnavailableError: The C library is not glibc.
-        ValueError: No such SoC.
     """
     found = find_soc(soc)
     if found is None:

@@ -68,11 +68,7 @@ class Detection:
     tracker_id: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the fields; the arrays become read-only views.
-
-        Raises:
-            ValueError: An array has another shape, or a number does not fit 32 bits.
-        """
+        """Check the fields; the arrays become read-only views."""
         for name, dtype, shape in _FIELDS:
             value = getattr(self, name)
             if name == "confidence":
@@ -111,9 +107,6 @@ class Detection:
             ``keypoints``, ``xyxyxyxy`` and ``mask`` if the object has them. A mask is in COCO's
             uncompressed run-length form, ``{"size": [height, width], "counts": [...]}``:
             alternating runs of 0 and 1 down the columns, starting with 0.
-
-        Raises:
-            IndexError: `labels` has no name for the class.
         """
         record: dict[str, Any] = {"class_id": self.class_id}
         if labels is not None:
@@ -165,11 +158,7 @@ class Detections:
     tracker_id: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
-        """Check the arrays.
-
-        Raises:
-            ValueError: An array has another shape, or another number of objects than `xyxy`.
-        """
+        """Check the arrays."""
         n = None
         for name, dtype, shape in _FIELDS:
             value = getattr(self, name)
@@ -252,7 +241,6 @@ class Detections:
         Raises:
             ImportError: `image` is a file and Pillow is not installed.
             OSError: The file cannot be read.
-            ValueError: `image` has a wrong shape, or a coordinate is not finite.
         """
         pixels, _ = as_pixels(image)
         return [_cut(pixels, box) for box in self.xyxy]
@@ -274,8 +262,6 @@ class Detections:
         Raises:
             ImportError: `image` is a file and Pillow is not installed.
             OSError: The file cannot be read.
-            ValueError: There are no five points, those of a face are not finite or in one place,
-                or `image` has a wrong shape.
         """
         # Programs that find no faces do not load it.
         from rknn_runtime.vision.alignment import aligned
@@ -299,7 +285,6 @@ class Detections:
         Raises:
             ImportError: `image` is a file and Pillow is not installed.
             OSError: The file cannot be read.
-            ValueError: There are no corners, one is not finite, or `image` has a wrong shape.
         """
         from rknn_runtime.vision.alignment import turned
 
@@ -353,11 +338,7 @@ class Detections:
     def __getitem__(self, index: slice | Sequence[int] | NDArray[Any]) -> Detections: ...
 
     def __getitem__(self, index: Any) -> Detection | Detections:
-        """Return one object (integer) or a selection (slice, boolean mask, indices).
-
-        Raises:
-            IndexError: An index is out of range, or a boolean mask has another length.
-        """
+        """Return one object (integer) or a selection (slice, boolean mask, indices)."""
         if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
             index = int(index)
             if not -len(self) <= index < len(self):
@@ -416,12 +397,7 @@ class Detections:
 
         Raises:
             ImportError: Pillow is not installed.
-            IndexError: `labels` has no name for a class.
             OSError: A file cannot be read.
-            ValueError: `captions` has another length, `line_width` or `color_by` is not one of
-                these, `image` or `out` has a wrong shape, `out` cannot be drawn on, a mask has
-                another size than the image, a coordinate is not finite, `skeleton` names a
-                missing keypoint, or a file is not an image or a font. Nothing was drawn then.
         """
         # Programs that draw nothing do not load it.
         from rknn_runtime.vision.drawing import Style, draw_objects
@@ -483,12 +459,7 @@ class Detections:
         return records
 
     def to_json(self, labels: Labels | None = None, *, indent: int | None = None) -> str:
-        """Return `to_dict` as a JSON text; numbers read back to the same float32.
-
-        Raises:
-            IndexError: `labels` has no name for a class.
-            ValueError: A number is not finite, or `indent` is not 0 to 99.
-        """
+        """Return `to_dict` as a JSON text; numbers read back to the same float32."""
         import json
         from json.encoder import encode_basestring
 
@@ -549,9 +520,6 @@ class Detections:
 
         Returns:
             The text; `rknn_runtime.vision.readers.from_yolo` reads it.
-
-        Raises:
-            ValueError: `image_size` is below 1, a mask has another size, or a number is not finite.
         """
         height, width = size_of_image(image_size)
         if self.mask is not None and self.mask.shape[1:] != (height, width):
@@ -608,10 +576,6 @@ class Detections:
             width, height) and ``score`` per object; ``segmentation`` for a mask (run lengths as
             text) or an oriented box (a polygon); ``keypoints`` with their confidence in the third
             place. Join the lists of all images and pass them to ``json.dumps`` to get the file.
-
-        Raises:
-            IndexError: `categories` has none for a class.
-            ValueError: A number is not finite.
         """
         if not isinstance(image_id, (int, str)) or isinstance(image_id, bool):
             raise TypeError(f"image_id: expected an int or a str, got {type(image_id).__name__}")
@@ -653,9 +617,6 @@ class Detections:
         Args:
             labels: Names of the classes.
             header: Whether the first line names the columns.
-
-        Raises:
-            IndexError: `labels` has no name for a class.
         """
         columns: list[tuple[list[str], list[str]]] = [
             (["class_id"], list(map(str, self.class_id.tolist())))
@@ -698,7 +659,6 @@ class Detections:
 
         Raises:
             ImportError: supervision is not installed.
-            IndexError: `labels` has no name for a class.
         """
         try:
             import supervision

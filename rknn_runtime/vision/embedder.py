@@ -34,10 +34,6 @@ class Embedder(ImageModel):
 
     Attributes:
         numbers: The length of the vectors.
-
-    Raises:
-        TypeError: `model` is not a `Model`.
-        ValueError: The model does not have one image input and such an output.
     """
 
     _tasks: ClassVar[tuple[str, ...]] = ("embed",)
@@ -76,9 +72,6 @@ class Embedder(ImageModel):
 
         Returns:
             ``(n,) float32``, new, of length 1; zeros if the network gives zeros.
-
-        Raises:
-            ValueError: Camera frames cannot be cropped; or see `Detector`.
         """
         if self.crop:
             pixels, color = as_pixels(image, color)
@@ -105,9 +98,6 @@ class Embedder(ImageModel):
 
         Returns:
             A float, or an array ``(a,)``, ``(b,)`` or ``(a, b)``.
-
-        Raises:
-            ValueError: The lengths differ.
         """
         pair = [np.asarray(each, np.float64) for each in (one, other)]
         if any(each.ndim not in (1, 2) for each in pair) or pair[0].shape[-1] != pair[1].shape[-1]:

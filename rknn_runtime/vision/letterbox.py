@@ -76,9 +76,6 @@ class LetterboxTransform:
         Args:
             boxes: Float32 or float64, pixels of the letterbox.
             clip: Cut off the parts outside the image.
-
-        Raises:
-            ValueError: Its last dimension is not 4.
         """
         _check_floats(boxes, "boxes", 4, 4)
         return self.points_to_image(boxes.reshape(-1, 2), clip=clip).reshape(boxes.shape)
@@ -95,9 +92,6 @@ class LetterboxTransform:
             points: ``(..., 2 or more)`` float32 or float64: x and y in pixels of the letterbox;
                 further columns, such as a keypoint's confidence, are kept.
             clip: Move points outside the image onto its edge.
-
-        Raises:
-            ValueError: Its last dimension is less than 2.
         """
         xy, offset, image_size, resized_size = self._axes(points)
         xy -= offset

@@ -39,10 +39,6 @@ def nms(
 
     Returns:
         ``(k,) intp``, by falling confidence; a copy.
-
-    Raises:
-        ValueError: An array has another shape, is not contiguous or has infinite or NaN values;
-            or a threshold or limit is out of range.
     """
     xyxy = source(xyxy, "xyxy", (_FLOAT32,), "n, 4")
     confidence = source(confidence, "confidence", (_FLOAT32,), "n")

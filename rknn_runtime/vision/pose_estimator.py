@@ -40,11 +40,6 @@ class PoseEstimator(ImageModel):
 
     Attributes:
         count: The number of keypoints.
-
-    Raises:
-        TypeError: `model` is not a `Model`.
-        ValueError: The model does not have one image input and such outputs, or an option is out of
-            range.
     """
 
     _tasks: ClassVar[tuple[str, ...]] = ("keypoints",)
@@ -94,7 +89,6 @@ class PoseEstimator(ImageModel):
 
         Raises:
             Exception: As for a call of `Detector`.
-            ValueError: A box is empty or not finite; or see `Detector`.
         """
         pixels, color = as_pixels(image, color)
         height, width = pixels.shape[:2]

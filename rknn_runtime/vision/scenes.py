@@ -41,11 +41,7 @@ class Segmentation:
     labels: Labels | None = None
 
     def __post_init__(self) -> None:
-        """Check the map.
-
-        Raises:
-            ValueError: It has another shape.
-        """
+        """Check the map."""
         checked = _checked(self.class_map, "class_map", np.dtype(np.uint8), (None, None))
         self.__dict__["class_map"] = checked
 
@@ -95,9 +91,6 @@ class Segmentation:
 
         Args:
             class_id: Its number, or its name in `labels`.
-
-        Raises:
-            ValueError: No class has this name.
         """
         if isinstance(class_id, str):
             labels = self.labels if self.labels is not None else ()
@@ -157,7 +150,6 @@ class Segmentation:
 
         Raises:
             ImportError: `image` is a file and Pillow is not installed.
-            ValueError: The image has another size, or an option is out of range.
         """
         from rknn_runtime.vision.drawing import _canvas, class_color
 
@@ -227,11 +219,7 @@ class ValueMap:
     values: NDArray[np.float32]
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            ValueError: They have another shape.
-        """
+        """Check the values."""
         checked = _checked(self.values, "values", np.dtype(np.float32), (None, None))
         self.__dict__["values"] = checked
 

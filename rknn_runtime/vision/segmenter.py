@@ -121,11 +121,6 @@ class MapEstimator(ImageModel):
         input_color: Channel order that the model was converted for; see `Detector`.
         pad_value: 0..255 around the image.
         stretch: Fill the model's input and ignore proportions.
-
-    Raises:
-        TypeError: `model` is not a `Model`.
-        ValueError: The model does not have one image input and such an output; or an option is out
-            of range.
     """
 
     _tasks: ClassVar[tuple[str, ...]] = ("depth",)

@@ -66,11 +66,6 @@ class TextDetector(ImageModel):
         pad_value: 0..255 around the image.
         stretch: Fill the model's input and ignore proportions.
         **options: Further options of `rknn_runtime.vision.heads.text.TextBoxDecoder`.
-
-    Raises:
-        TypeError: `model` is not a `Model`, or the decoder does not take an option.
-        ValueError: The model does not have one image input and such an output, or an option is out
-            of range.
     """
 
     _tasks: ClassVar[tuple[str, ...]] = ("text-detection",)
@@ -218,11 +213,7 @@ class TextLines:
     detections: Detections
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            ValueError: There are another number of lines than of detections.
-        """
+        """Check the numbers."""
         if len(self.lines) != len(self.detections):
             raise ValueError(
                 f"lines: expected {len(self.detections)}, as there are detections, got "

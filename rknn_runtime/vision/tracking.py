@@ -30,7 +30,6 @@ class Tracker:
 
     Raises:
         ImportError: ``trackers`` is not installed; it needs Python 3.10.
-        TypeError: There is no such option, or there are options beside a tracker.
     """
 
     def __init__(self, tracker: Any = None, **options: Any) -> None:

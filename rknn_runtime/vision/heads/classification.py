@@ -32,11 +32,7 @@ class Classifications(NamedTuple):
     confidence: NDArray[np.float32]
 
     def named(self, labels: Labels) -> list[tuple[str, float]]:
-        """Return label and confidence of each class.
-
-        Raises:
-            IndexError: `labels` has no name for a class.
-        """
+        """Return label and confidence of each class."""
         return list(zip(names_of(labels, self.class_id.tolist()), self.confidence.tolist()))
 
     def to_dict(self, labels: Labels | None = None) -> dict[str, list[dict[str, Any]]]:
@@ -44,9 +40,6 @@ class Classifications(NamedTuple):
 
         Args:
             labels: Names of the classes; None: there is no ``label``.
-
-        Raises:
-            IndexError: `labels` has no name for a class.
         """
         ids, scores = self.class_id.tolist(), self.confidence.tolist()
         if labels is None:
@@ -71,9 +64,6 @@ class ClassificationDecoder(FrameDecoder):
             quantization) to at most 1 are probabilities, others are logits; float outputs are
             probabilities if all are in 0..1 and their sum is 1. False: take them unchanged, even
             outside 0..1.
-
-    Raises:
-        ValueError: The output has another form, or a dtype that cannot be read.
     """
 
     def __init__(self, output: TensorAttr, *, top_k: int = 5, softmax: bool | None = None) -> None:

@@ -272,9 +272,6 @@ class YunetDecoder(_PriorFaceDecoder):
         logits: Whether scores still need the sigmoid. None: if an integer output of scores holds
             negative numbers.
         **options: Thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The outputs are not of this form.
     """
 
     def __init__(
@@ -321,9 +318,6 @@ class ScrfdDecoder(_FaceDecoder):
         logits: Whether scores still need the sigmoid. None: if an integer output of scores holds
             negative numbers.
         **options: Thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The outputs are not of this form.
     """
 
     def __init__(

@@ -41,9 +41,6 @@ class FrameDecoder:
                 the order of ``outputs``; a single array if there is one.
             transform: Where an image lies in the model's input, as from `letterbox`. None: the
                 image is the input.
-
-        Raises:
-            ValueError: An array has another shape, or is not contiguous.
         """
         if transform is not None and not isinstance(transform, LetterboxTransform):
             raise TypeError(

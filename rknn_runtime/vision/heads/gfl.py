@@ -83,9 +83,6 @@ class GflDecoder(Decoder):
         logits: Whether class scores still need the sigmoid. None: if an integer output of scores
             holds negative numbers and no distances.
         **options: Thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The outputs are not of this form; or see `Decoder`.
     """
 
     def __init__(

@@ -76,9 +76,6 @@ class KeypointDecoder(FrameDecoder):
         outputs: Logical attributes of all outputs of the model.
         input_size: Height and width of the model's input in pixels.
         shift: How far heatmaps' points move, in cells.
-
-    Raises:
-        ValueError: The outputs have another form.
     """
 
     def __init__(self, outputs: Outputs, input_size: Size, *, shift: float = 0.25) -> None:
@@ -123,9 +120,6 @@ class EmbeddingDecoder(FrameDecoder):
         outputs: Logical attributes of all outputs of the model.
         output: Index or name of the output to read, if there are several.
         normalize: Divide by the Euclidean length.
-
-    Raises:
-        ValueError: No output has this form.
     """
 
     def __init__(

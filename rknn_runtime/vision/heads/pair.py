@@ -65,9 +65,6 @@ class PairDecoder(Decoder):
         logits: Whether scores still need the sigmoid. None: as above, but integer outputs tell it
             by their range.
         **options: Thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The outputs are not of this form; or see `Decoder`.
     """
 
     def __init__(
@@ -135,9 +132,6 @@ class QueriesDecoder(SingleOutputDecoder):
         output: Logical attribute of the output.
         input_size: Height and width of the model's input in pixels.
         **options: See `SingleOutputDecoder`.
-
-    Raises:
-        ValueError: The output is not of this form; or see `Decoder`.
     """
 
     def __init__(self, output: TensorAttr, input_size: Size, **options: Any) -> None:

@@ -283,9 +283,6 @@ class SinglePoseDecoder(SingleOutputDecoder):
         num_classes: Classes. None: one, or all channels before those of `keypoint_shape`.
         transposed: See `SingleOutputDecoder`.
         **options: `normalized` of `SingleOutputDecoder`; thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The output is not of this form; or see `Decoder`.
     """
 
     def __init__(

@@ -183,9 +183,6 @@ class SsdDecoder(PriorDecoder):
         logits: Whether scores still need the sigmoid. None: for integer outputs that hold negative
             numbers, and for float ones, as the graphs end before it.
         **options: Thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The outputs are not of this form; or see `Decoder`.
     """
 
     def __init__(

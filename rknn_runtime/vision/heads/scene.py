@@ -136,9 +136,6 @@ class SceneDecoder(FrameDecoder):
         threshold: For one channel: the probability above which a pixel is of the class; None: 0.5.
         logits: For one channel: whether values are before the sigmoid. None: integers tell it by
             their range; floats are taken for probabilities.
-
-    Raises:
-        ValueError: No output has such a form, or there are more than 256 classes.
     """
 
     def __init__(
@@ -226,9 +223,6 @@ class MapDecoder(FrameDecoder):
         outputs: Logical attributes of all outputs of the model.
         input_size: Height and width of the model's input in pixels.
         output: Index or name of the output to read, if there are several.
-
-    Raises:
-        ValueError: No output has such a form.
     """
 
     def __init__(

@@ -102,9 +102,6 @@ class SingleOutputDecoder(Decoder):
             one prediction per anchor.
         n_extra: Channels after the class scores for other uses.
         **options: Thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The output is not of this form; or see `Decoder`.
     """
 
     def __init__(
@@ -191,9 +188,6 @@ class EndToEndDecoder(Decoder):
         input_size: Height and width of the model's input in pixels.
         normalized: Whether boxes are 0..1 of the input; None: see `SingleOutputDecoder`.
         **options: Thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The output is not of this form; or see `Decoder`.
     """
 
     def __init__(

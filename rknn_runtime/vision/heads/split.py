@@ -131,9 +131,6 @@ class SplitDecoder(Decoder):
             one output, or if an integer output can be clearly below 0.
         nms: False for heads that are trained to give one box per object: YOLOv10, YOLO26.
         **options: Thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The outputs are not of this form; or see `Decoder`.
     """
 
     #: Reads the form of the outputs. A subclass for a task reads a form with a `SplitForm` as its

@@ -51,9 +51,6 @@ class TextBoxDecoder(FrameDecoder):
         max_detections: How many boxes are returned at most, those with the highest scores.
         logits: Whether the map is before the sigmoid. None: integers tell it by their range; floats
             are taken for probabilities.
-
-    Raises:
-        ValueError: The model has no such output, or an option is out of range.
     """
 
     def __init__(
@@ -192,9 +189,6 @@ class TextLineDecoder(FrameDecoder):
         blank: The class of the blank, ``"first"`` or ``"last"``. None: as `characters` tell, else
             the first, as PaddleOCR has it; there a last class that `characters` lack is the space.
         softmax: Whether scores are logits. None: see `ClassificationDecoder`.
-
-    Raises:
-        ValueError: The output has another form, or the characters do not fit.
     """
 
     def __init__(

@@ -74,9 +74,6 @@ class YoloxDecoder(Decoder):
             usual ones with this number of predictions.
         logits: Whether scores still need the sigmoid. The published exports end with it.
         **options: Thresholds and limits, see `Decoder`.
-
-    Raises:
-        ValueError: The outputs are not of this form, or the strides do not fit.
     """
 
     def __init__(
