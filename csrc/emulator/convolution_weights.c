@@ -73,7 +73,7 @@ static int32_t depthwise_weight(const rkr_emu *emu, const emu_convolution *conv,
 }
 
 uint64_t emu_weight_bytes(const emu_convolution *conv) {
-    const uint64_t each = conv->wide || conv->weight_form != EMU_WEIGHT_BYTE ? 2 : 1;
+    const uint64_t each = (conv->wide ? 2u : 1u) * (conv->weight_form != EMU_WEIGHT_BYTE ? 2u : 1u);
     const uint64_t kernels = conv->depthwise ? 1 : conv->kernels;
     if (conv->folded) {
         return kernels * conv->kernel_h * conv->folded_row;
@@ -131,10 +131,6 @@ bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest) {
     }
     if (!conv->wide && !fits_accumulator(emu, task, largest)) {
         return emu_refuse(emu, "accumulators of more than 32 bits");
-    }
-    if (conv->wide && !conv->fp16 && conv->depthwise &&
-        largest_offset(emu, task, conv->in_c) == -INT16_MIN) {
-        return emu_refuse(emu, "int16 depthwise weights with an offset of 32768");
     }
     return true;
 }
@@ -279,6 +275,16 @@ bool emu_fits_winograd(const rkr_emu *emu, const emu_task *task, const emu_windo
     return fits;
 }
 
+/* Weight `at` of int16 and its offset: of its kernel, or beside it. */
+static int32_t wide_weight(const rkr_emu *emu, const emu_convolution *conv, uint64_t at,
+                           int32_t offset) {
+    const bool pairs = conv->weight_form == EMU_WEIGHT_PAIR;
+    const uint8_t *weight = emu->memory + conv->weights + (pairs ? 4 : 2) * at;
+    offset = pairs ? (int16_t)emu_number(weight + 2, 2) : offset;
+    /* As with bytes, there is no +32768. */
+    return (int16_t)emu_number(weight, 2) + (offset == INT16_MIN ? -INT16_MIN : offset);
+}
+
 void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel, float *out) {
     const emu_convolution *conv = &task->conv;
     const emu_packing *packing = &emu->soc->packing;
@@ -288,9 +294,6 @@ void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel
     if (!conv->fp16) {
         offsets_of(emu, task, kernel, offsets);
     }
-    for (uint32_t lane = 0; lane < 16; lane++) { /* as with bytes, there is no +32768 */
-        offsets[lane] = offsets[lane] == INT16_MIN ? -INT16_MIN : offsets[lane];
-    }
     memset(out, 0, (size_t)taps * depth * 16 * sizeof *out);
     for (uint32_t k = kernel; k < kernel + 16 && k < kernels; k++) {
         for (uint32_t tap = 0; tap < taps; tap++) {
@@ -298,10 +301,9 @@ void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel
                 uint32_t unused;
                 const uint64_t at = conv->depthwise ? depthwise_at(packing, conv, k, tap)
                                                     : packed_at(packing, conv, k, c, tap, &unused);
-                const uint8_t *weight = emu->memory + conv->weights + 2 * at;
                 out[((size_t)tap * depth + c) * 16 + k % 16] =
-                    conv->fp16 ? emu_half_at(weight)
-                               : (float)((int16_t)emu_number(weight, 2) + offsets[k % 16]);
+                    conv->fp16 ? emu_half_at(emu->memory + conv->weights + 2 * at)
+                               : (float)wide_weight(emu, conv, at, offsets[k % 16]);
             }
         }
     }

@@ -278,8 +278,16 @@ static void note_product(const decoder *d, const emu_task_entry *entry, emu_node
     const uint32_t *dpu = d->registers[EMU_DPU][d->group[EMU_DPU]];
     const bool is_rv1103b = d->emu->soc->family == EMU_RV1103B;
     const bool adds_mask = entry->enabled == 0x1d && (dpu[0x070 >> 2] & 1) == 0;
-    if (node->product.is_known || !d->emu->model->is_mini ||
-        !(is_rv1103b ? entry->enabled == 0x09 : entry->enabled == 0x0d || adds_mask)) {
+    const uint32_t *rdma = d->registers[EMU_RDMA][d->group[EMU_RDMA]];
+    if (node->product.is_known || !d->emu->model->is_mini) {
+        return;
+    }
+    if (is_rv1103b && entry->enabled == 0x19 && (rdma[0x034 >> 2] & 1) == 0) {
+        /* The operand is a map, which is added. */
+        node->product.is_known = node->product.adds = (dpu[0x04c >> 2] & 0x70100) == 0x20000;
+        return;
+    }
+    if (!(is_rv1103b ? entry->enabled == 0x09 : entry->enabled == 0x0d || adds_mask)) {
         return;
     }
     const uint32_t bn = is_rv1103b ? dpu[0x04c >> 2] : dpu[0x060 >> 2], mul = dpu[0x068 >> 2];

@@ -167,23 +167,63 @@ static void check_overlap(rkr_emu *emu, emu_node *node, uint32_t task, const reg
     }
 }
 
+/* Layers that share their weights, but not the order in which these are packed. */
+static void check_sharing(rkr_emu *emu, emu_node *node, uint32_t index, const char *name) {
+    const emu_convolution *conv = &emu->tasks[index].conv;
+    for (uint32_t i = index + 1; i < emu->n_tasks && node->doubt == NULL; i++) {
+        const emu_convolution *other = &emu->tasks[i].conv;
+        if (emu->tasks[i].kind == EMU_TASK_CONVOLUTION && other->weights == conv->weights &&
+            (other->pixels != conv->pixels || other->depthwise != conv->depthwise ||
+             other->folded != conv->folded || other->weight_channels != conv->weight_channels)) {
+            static const char words[] = "has weights that another layer packs otherwise:";
+            doubt(emu, node, index, words, name);
+            doubt(emu, &emu->nodes[emu->tasks[i].node], i, words, name);
+        }
+    }
+}
+
 /* Behind the end of the weights lies something else. */
 static void check_weights(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t *left) {
     const emu_convolution *conv = &emu->tasks[index].conv;
     const uint32_t n = emu->model->n_tensors;
     for (uint32_t i = 0; i < n && conv->unpacked == NULL && n <= *left; i++) {
         const emu_tensor *tensor = &emu->model->tensors[i];
-        if (tensor->is_constant && has_address(tensor, conv->weights) &&
-            conv->weights + emu_weight_bytes(conv) > (uint64_t)tensor->address + tensor->bytes) {
+        if (!tensor->is_constant || !has_address(tensor, conv->weights)) {
+            continue;
+        }
+        if (conv->weights + emu_weight_bytes(conv) > (uint64_t)tensor->address + tensor->bytes) {
             doubt(emu, node, index, "reads past the end of", tensor->public.name);
-        } else if (tensor->is_constant && has_address(tensor, conv->weights) &&
-                   tensor->public.layout == RKR_EMU_WEIGHTS && tensor->public.n_native > 5 &&
+        } else if (tensor->public.layout == RKR_EMU_WEIGHTS && tensor->public.n_native > 5 &&
                    conv->in_c == 1 && !conv->depthwise && !conv->pixels &&
                    tensor->public.native[tensor->public.n_native - 1] != conv->weight_channels) {
             doubt(emu, node, index, "reads otherwise packed weights than", tensor->public.name);
+        } else if (tensor->read_by > emu->tasks[index].node) {
+            check_sharing(emu, node, index, tensor->public.name);
         }
     }
     *left -= n <= *left ? n : 0;
+}
+
+/* A task reads one of its node's tensors; sums of 32 bits are those of a task before it. */
+static void check_source(rkr_emu *emu, emu_node *node, uint32_t index, const region *from) {
+    const emu_task *task = &emu->tasks[index];
+    bool is_sums = task->kind == EMU_TASK_DPU && emu_bytes_of(task->dpu.in_precision) == 4;
+    bool found = false;
+    for (uint32_t i = 0; i < node->public.n_inputs + node->public.n_outputs && !found; i++) {
+        const uint32_t k = i < node->public.n_inputs
+                               ? node->public.inputs[i]
+                               : node->public.outputs[i - node->public.n_inputs];
+        found = k < emu->model->n_tensors && has_address(&emu->model->tensors[k], from->start);
+    }
+    if (!found) {
+        doubt(emu, node, index, "reads memory of none of the tensors of", node->public.name);
+    }
+    for (uint32_t i = node->first_task; i < index && is_sums; i++) {
+        is_sums = emu->tasks[i].dpu.out_address != task->dpu.in_address;
+    }
+    if (is_sums && found) {
+        doubt(emu, node, index, "reads sums that no task wrote there, of", node->public.name);
+    }
 }
 
 static void check_task(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t *left) {
@@ -195,6 +235,7 @@ static void check_task(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t *l
     if (task->kind == EMU_TASK_CONVOLUTION) {
         check_weights(emu, node, index, left);
     }
+    check_source(emu, node, index, &from);
     check_overlap(emu, node, index, &from, &to, left);
     if (task->kind != EMU_TASK_POOLING && task->dpu.ew.source == EMU_MEMORY &&
         task->dpu.ew.op != EMU_EW_NONE && !task->dpu.ew.per_channel) {

@@ -2,6 +2,7 @@
  *
  * Layers for which rknn-toolkit2 2.3.2 is known to write wrong commands, by what the file has of
  * them; docs/toolkit-faults.md lists them. The emulator executes them as they are. */
+#include "emulator/dpu.h"
 #include "emulator/nodes.h"
 
 #include <string.h>
@@ -36,6 +37,9 @@ static const char branch_bias[] =
           "ConvTranspose for each group";
 static const char lone_window[] =
     FAULT "it gives a pooling with ceil_mode a last window in the padding alone; use ceil_mode 0";
+static const char sum_shift[] =
+    FAULT "it leaves out the shift of the sums of an int16 average, which are cut off; convert the "
+          "model in int8 or float16";
 static const char threshold[] =
     FAULT "it clips ThresholdedRelu at alpha instead of cutting below it; use x * (x > alpha)";
 
@@ -217,6 +221,21 @@ static bool has_other_bias(const rkr_emu *emu, const emu_node *node) {
            b->public.n_elems != out->dims[1];
 }
 
+/* Averages have equal weights from 0 on, and sums that need a shift. */
+static bool lacks_shift(const rkr_emu *emu, const emu_task *task) {
+    const emu_convolution *conv = &task->conv;
+    bool found = task->kind == EMU_TASK_CONVOLUTION && emu->soc->family == EMU_RK3588 &&
+                 conv->depthwise && conv->wide && !conv->fp16 && conv->truncate == 0;
+    for (uint32_t k = 0; found && k < task->dpu.c; k += 16) {
+        int32_t offsets[16];
+        emu_weight_offsets(emu, &task->dpu, k, offsets);
+        for (uint32_t i = 0; i < 16 && k + i < task->dpu.c; i++) {
+            found = found && offsets[i] == INT16_MIN;
+        }
+    }
+    return found;
+}
+
 const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     const rkr_emu_node *public = &node->public;
     if (public->n_inputs == 0 || public->n_outputs == 0) {
@@ -227,6 +246,9 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     for (uint32_t i = 0; i < node->n_tasks; i++) {
         if (misreads_input(emu, node, &emu->tasks[node->first_task + i])) {
             return input_pitch;
+        }
+        if (lacks_shift(emu, &emu->tasks[node->first_task + i])) {
+            return sum_shift;
         }
     }
     const uint32_t pooling = count_pooling(emu, node);

@@ -179,7 +179,7 @@ static bool check_lut(rkr_emu *emu, const emu_registers *r, const emu_lut *lut) 
 /* `priorities`: what 4108 must be. */
 static bool decode_lut(rkr_emu *emu, const emu_registers *r, uint32_t priorities, emu_lut *lut) {
     if (lut->tables == NULL || !lut->tables->loaded[0] || !lut->tables->loaded[1]) {
-        return emu_refuse(emu, "a LUT that was not loaded");
+        return emu_refuse(emu, "a table of a function that the file does not load");
     }
     if (emu_reg(r, 0x4108) != priorities) {
         return emu_refuse_register(emu, r, 0x4108, "priorities of the LUT");

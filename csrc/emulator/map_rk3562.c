@@ -93,11 +93,11 @@ static bool decode_weights(rkr_emu *emu, const emu_registers *r, emu_convolution
         if (emu_is_later(emu) && !conv->wide && all == taps * emu_align(conv->in_c, 16)) {
             conv->weight_form = EMU_WEIGHT_BYTE;
         }
+        if (conv->wide && !conv->fp16 && all / taps > emu_align(conv->in_c, 8)) {
+            conv->weight_form = EMU_WEIGHT_PAIR;
+        }
         const uint32_t each = conv->weight_form == EMU_WEIGHT_BYTE ? 1 : 2;
         conv->weight_channels = all / (taps * each);
-        if (conv->wide && !conv->fp16 && conv->weight_channels > emu_align(conv->in_c, 8)) {
-            return emu_refuse_register(emu, r, 0x101c, "pairs of int16 weights");
-        }
         return all % (taps * each) == 0 && conv->weight_channels >= conv->in_c
                    ? true
                    : emu_refuse_register(emu, r, 0x101c, "bytes of the weights");

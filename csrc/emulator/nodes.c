@@ -24,9 +24,11 @@ int emu_find_operators(rkr_emu *emu) {
                : RKR_OK;
 }
 
+/* The ends of the graph, one of which may have lost its name and its tensors. */
 static bool is_end(const emu_node *node) {
     return strcmp(node->public.op, "InputOperator") == 0 ||
-           strcmp(node->public.op, "OutputOperator") == 0;
+           strcmp(node->public.op, "OutputOperator") == 0 ||
+           (node->public.op[0] == 0 && node->public.n_inputs + node->public.n_outputs == 0);
 }
 
 /* How many of the inputs a node moves. */

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from . import architectures
 from . import families as f
 from .families import CHANNELS, pick
 from .network import Case, Network, Value
@@ -605,6 +606,7 @@ FAMILIES: dict[str, Callable[[Network], Value | list[Value]]] = {
     "classifier": classifier, "unet": unet, "detector": detector, "residual": residual,
     "sound": sound, "crnn": crnn, "sequence2": partial(sequence, 2),
     "sequence4": partial(sequence, 4), "deep": partial(deep, f.LINKS),
+    **architectures.FAMILIES,
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import debian
-from build import TARGETS, build_sdist, build_wheels
+from build import TARGETS, build_sdist, build_wheel
 from project import CACHE, ROOT, device_sources, run
 
 HERE = Path(__file__).resolve().parent
@@ -80,7 +80,7 @@ def models_for(library: Path, named: list[Path]) -> list[Path]:
 def fill(folder: Path, library: Path, models: list[Path], machine: str) -> None:
     """Put wheels, library, models and the stand-in for the device into a folder."""
     sdist = build_sdist(folder)
-    build_wheels(f"manylinux-{machine}", sdist, folder, library if is_mini(library) else None)
+    build_wheel(f"manylinux-{machine}", sdist, folder, library if is_mini(library) else None)
     sdist.unlink()
     for name in ("vendor_bindings.py", "vendor_model.py"):
         shutil.copy(HERE / name, folder)
