@@ -38,7 +38,7 @@ from rknn_runtime.vision.tasks import TASKS, Task
 
 if TYPE_CHECKING:
     from rknn_runtime.cli.reports import Report
-    from rknn_runtime.cli.sources import Item
+    from rknn_runtime.cli.sources import Item, counted
     from rknn_runtime.streams.pool import Pool
 
 _DETECTS = "a model that detects"
@@ -308,25 +308,21 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
                     break
         except KeyboardInterrupt:
             progress.end()
-            print(f"rknn-runtime: stopped after {done} images", file=sys.stderr)
+            print(f"rknn-runtime: stopped after {counted(done, 'image')}", file=sys.stderr)
             return 130
         progress.end()
     if not arguments.quiet:
         said = [
-            (f"{source}: {_counted(frames, 'frame')}", count)
+            (f"{source}: {counted(frames, 'frame')}", count)
             for source, (frames, count) in videos.items()
         ]
         if images and arguments.save:
-            said.append((_counted(images, "image"), objects))
+            said.append((counted(images, "image"), objects))
         place = f", drawn in {arguments.save}" if arguments.save else ""
         for text, count in said:
-            text += f", {_counted(count, 'object')}" if detects else ""
+            text += f", {counted(count, 'object')}" if detects else ""
             print(f"rknn-runtime: {printable(text + place)}", file=sys.stderr)
     return int(failed > 0)
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _check_task(arguments: Namespace, task: Task) -> None:

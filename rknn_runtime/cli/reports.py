@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from rknn_runtime._files import printable, replace_file, replaced_file
 from rknn_runtime.cli.files import line_of, write_text
-from rknn_runtime.cli.sources import Item, Names
+from rknn_runtime.cli.sources import Item, Names, counted
 from rknn_runtime.streams.address import path_of
 from rknn_runtime.vision.decimals import doubles
 from rknn_runtime.vision.detections import Detections
@@ -65,7 +66,7 @@ class Report:
 
 
 class Text(Report):
-    """A line for each image, and one for each object or class."""
+    """A line for each image, and one for each object or class; of a video a line for each frame."""
 
     def add(self, item: Item, result: Any) -> None:
         """Write the lines."""
@@ -80,15 +81,21 @@ class Text(Report):
             self._write(item, "", [f"  {line}" for line in result._lines(self._labels)])
             return
         lines = []
+        names: Counter[str] = Counter()
         for found in result:
             left, top, right, bottom = (round(side) for side in found.xyxy)
             name = self._name(found.class_id)
             if found.tracker_id is not None and found.tracker_id >= 0:
                 name = f"{name} #{found.tracker_id}"
+            names[name] += 1
             lines.append(
                 f"  {name:<16} {found.confidence:6.1%}  {left},{top} {right - left}x{bottom - top}"
             )
-        self._write(item, f" {len(lines)} object{'' if len(lines) == 1 else 's'}", lines)
+        summary = f" {counted(len(lines), 'object')}"
+        if item.frame is not None:
+            counts = ", ".join(f"{n} {name}" if n > 1 else name for name, n in names.items())
+            summary, lines = f"{summary}: {counts}" if counts else summary, []
+        self._write(item, summary, lines)
 
     def _write(self, item: Item, summary: str, lines: list[str]) -> None:
         place = item.source if item.frame is None else f"{item.source} {item.frame}"

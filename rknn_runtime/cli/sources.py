@@ -103,12 +103,19 @@ def _tell_of_rest(folder: Path, images: int) -> None:
     paths = list(folder.iterdir())
     folders = sum(path.is_dir() for path in paths)
     endings = sorted({path.suffix.lower() for path in paths} & _OTHER_PICTURES)
-    counted = "1 folder" if folders == 1 else f"{folders} folders"
-    rest = [f"{counted} in it ('{folder}/**/*' reads what is there)"] * (folders > 0)
+    rest = [f"{counted(folders, 'folder')} in it ('{folder}/**/*' reads what is there)"] * (
+        folders > 0
+    )
     rest += [f"files ending in {', '.join(endings)}"] * bool(endings)
     if rest:
         log = logging.getLogger("rknn_runtime").warning
-        log("%s: %d images; not read: %s", printable(str(folder)), images, " and ".join(rest))
+        found = counted(images, "image")
+        log("%s: %s; not read: %s", printable(str(folder)), found, " and ".join(rest))
+
+
+def counted(count: int, thing: str) -> str:
+    """Return a number with its noun."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 class Tracks:

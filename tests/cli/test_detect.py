@@ -210,6 +210,9 @@ def test_a_video(model, tmp_path, capsys):
     assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 4
     assert capture.get(cv2.CAP_PROP_FPS) == 10
     capture.release()
+    assert detect(capsys, model, path).splitlines() == [
+        f"{path} {i}: 1 object: star" for i in range(5)
+    ]
 
 
 def test_objects_are_numbered_over_frames(model, photos, classifier, tmp_path, capsys):
