@@ -26,6 +26,7 @@ from rknn_runtime.cli.files import (
     check_folder,
     check_readable,
     check_writable,
+    counted,
     labels_file,
     line_of,
     naming,
@@ -38,7 +39,7 @@ from rknn_runtime.vision.tasks import TASKS, Task
 
 if TYPE_CHECKING:
     from rknn_runtime.cli.reports import Report
-    from rknn_runtime.cli.sources import Item, counted
+    from rknn_runtime.cli.sources import Item
     from rknn_runtime.streams.pool import Pool
 
 _DETECTS = "a model that detects"

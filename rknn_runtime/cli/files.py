@@ -82,6 +82,11 @@ def _reason(error: OSError) -> str:
     return reason[:1].lower() + reason[1:]
 
 
+def counted(count: int, thing: str) -> str:
+    """Return a number with its noun."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
 def told(path: str, error: Exception) -> str:
     """Return the message of an error about a file, after the name of the file."""
     reason = _reason(error) if isinstance(error, OSError) and error.strerror else str(error)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from rknn_runtime._files import printable, replace_file, replaced_file
-from rknn_runtime.cli.files import line_of, write_text
-from rknn_runtime.cli.sources import Item, Names, counted
+from rknn_runtime.cli.files import counted, line_of, write_text
+from rknn_runtime.cli.sources import Item, Names
 from rknn_runtime.streams.address import path_of
 from rknn_runtime.vision.decimals import doubles
 from rknn_runtime.vision.detections import Detections

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rknn_runtime._files import printable
+from rknn_runtime.cli.files import counted
 from rknn_runtime.errors import RknnError
 from rknn_runtime.streams.address import is_image, path_of, shown
 from rknn_runtime.streams.pool import Pool
@@ -111,11 +112,6 @@ def _tell_of_rest(folder: Path, images: int) -> None:
         log = logging.getLogger("rknn_runtime").warning
         found = counted(images, "image")
         log("%s: %s; not read: %s", printable(str(folder)), found, " and ".join(rest))
-
-
-def counted(count: int, thing: str) -> str:
-    """Return a number with its noun."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 class Tracks:
