@@ -610,9 +610,17 @@ def to_html(result: Result) -> str:
     }
     parts.append(table((), [(name, str(value)) for name, value in facts.items() if value]))
     parts += [f"<p>{html.escape(note)}</p>" for note in result.notes()]
+    if len(result.timings) > 1:
+        titles = "cores and contexts", "frames a second", "p50, ms", "p90, ms"
+        rows = [
+            (timing.name, f"{timing.fps:.1f}", f"{took['p50']:.3f}", f"{took['p90']:.3f}")
+            for timing in result.timings
+            for took in [timing.summary(_shown(timing))]
+        ]
+        parts.append(table(titles, rows))
     for timing in result.timings:
         parts += _section(timing, result.mark)
-    return page(str(about["model"]), parts, "text{font-size:11px;fill:currentColor}")
+    return page(str(about["model"]), parts, "text{font-size:13px;fill:currentColor}")
 
 
 def _section(timing: Timing, mark: str) -> list[str]:
@@ -643,7 +651,10 @@ def _histogram(values: Array) -> str:
         for i, count in enumerate(counts.tolist())
         if count
     )
+    most = int(counts.max())
     ends = (
+        f"<text x={_WIDTH - 2} y=12 text-anchor=end>highest bar: {most} "
+        f"frame{'s' * (most > 1)}</text>"
         f"<text x=2 y={_HEIGHT - 5}>{edges[0]:.3f} ms</text>"
         f"<text x={_WIDTH - 2} y={_HEIGHT - 5} text-anchor=end>{edges[-1]:.3f} ms</text>"
     )
@@ -659,7 +670,8 @@ def _timeline(values: Array) -> str:
     points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist()))
     line = f"<polyline points='{points}' fill=none stroke=#27c />"
     words = (
-        f"<text x=2 y=12>{heights.max():.3f} ms</text>"
+        f"<line x1=0 y1={_HEIGHT - 20} x2={_WIDTH} y2={_HEIGHT - 20} stroke=#8888 />"
+        f"<text x=2 y=12>{heights.max():.3f} ms</text><text x=2 y={_HEIGHT - 5}>0 ms</text>"
         f"<text x={_WIDTH - 2} y={_HEIGHT - 5} text-anchor=end>{len(values)} frames</text>"
     )
     return _svg("Time of each frame, in their order", line + words)
@@ -689,9 +701,13 @@ def plot(result: Result, path: str | os.PathLike[str]) -> None:
     for (left, right), timing in zip(axes, rows):
         values = timing.phases_ms[_shown(timing)]
         left.hist(values, bins=_BINS)
-        left.set(title=f"{result.mark}{timing.name}, {timing.fps:.1f} FPS", xlabel="ms a frame")
+        left.set(
+            title=f"{result.mark}{timing.name}, {timing.fps:.1f} FPS",
+            xlabel="ms a frame",
+            ylabel="frames",
+        )
         right.plot(values, linewidth=0.7)
-        right.set(xlabel="frame", ylabel="ms")
+        right.set(xlabel="frame", ylabel="ms", ylim=(0, None))
     file = io.BytesIO()
     figure.savefig(file, format=Path(path).suffix[1:].lower())
     replace_file(path, file.getvalue())

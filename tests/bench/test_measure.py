@@ -234,7 +234,16 @@ def test_the_page_needs_nothing_from_elsewhere():
     assert "http" not in page and "src=" not in page
     assert "<figcaption>Time of each frame" in page
     assert page.count("<svg") == 2 and "50.000 ms" in page
+    assert "highest bar: 99999 frames" in page and "0 ms" in page
     assert len(page) < 100_000
+
+
+def test_a_sweep_begins_with_a_table_of_its_choices():
+    """Before the tables of each choice."""
+    choices = [Timing(f"CORE_{i}", 1, 10.0 * i, {"frame": [2.0 + i] * 3}, 0) for i in (1, 2)]
+    page = to_html(result_of([1.0])._replace(timings=tuple(choices)))
+    row = "<tr><td>CORE_2, 1 context</td><td>20.0</td><td>4.000</td><td>4.000</td></tr>"
+    assert "frames a second</th>" in page and page.index(row) < page.index("<h2>")
 
 
 def test_a_plot(tmp_path):
