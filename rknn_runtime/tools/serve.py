@@ -466,7 +466,11 @@ class _Handler(BaseHTTPRequestHandler):
                 "/detections": self._detections, "/status": self._status,
                 "/metrics": self._metrics,
             }  # fmt: skip
-            answers.get(path.path, self._nothing)()
+            if path.path in answers:
+                answers[path.path]()
+            else:
+                text = f"there is nothing here; there are {' '.join(answers)}"
+                self._send_text(HTTPStatus.NOT_FOUND, text)
 
     @property
     def _mine(self) -> Server:
@@ -502,9 +506,6 @@ class _Handler(BaseHTTPRequestHandler):
     def _metrics(self) -> None:
         kind = "text/plain; version=0.0.4; charset=utf-8"
         self._send(HTTPStatus.OK, kind, "".join(_metric_lines(self._mine.status())).encode())
-
-    def _nothing(self) -> None:
-        self._send_text(HTTPStatus.NOT_FOUND, "there is nothing here")
 
     def _stream(self) -> None:
         """Send MJPEG.

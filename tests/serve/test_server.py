@@ -93,6 +93,13 @@ def test_the_newest_frame(server, view):
         assert jpeg.size == (32, 32) and abs(jpeg.getpixel((30, 30))[0] - 200) < 5
 
 
+def test_other_paths_name_those_that_there_are(server):
+    """Players and people guess names such as stream.mjpg."""
+    status, kind, body = get(server, "/stream.mjpg")
+    assert status == 404 and kind.startswith("text/plain")
+    assert {b"/stream", b"/snapshot.jpg", b"/detections", b"/metrics"} <= set(body.split())
+
+
 def test_the_jpeg_of_a_camera_is_passed_through(view, server):
     """A second server that shows the first one's stream sends the same bytes."""
     pytest.importorskip("cv2", minversion="4.7")  # older ones decode what comes by network
