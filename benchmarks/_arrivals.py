@@ -1,4 +1,4 @@
-"""One cell of bench_pool.py in a process of its own: frames that arrive at set times.
+"""One cell of bench_pool.py in a separate process: frames that arrive at set times.
 
 ``python _arrivals.py pool|ez model.rknn RUN_MS CORES PATTERN SECONDS`` prints a line of JSON: the
 milliseconds from the arrival of each frame to its result, the CPU seconds of the process and its

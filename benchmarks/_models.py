@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# The tests' own: one place says what they are.
+# The models of the tests, described there.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 
 from bundles import one_object

@@ -40,8 +40,8 @@ def arguments(description: str) -> argparse.Namespace:
 def measure(cases: list[Case], rounds: int) -> list[tuple[float, float]]:
     """Return p50 and p90 in microseconds of each case.
 
-    Every round runs all cases one after another, so that a disturbance from outside
-    strikes all of them.
+    Every round runs all cases one after another, so that a disturbance from outside strikes all of
+    them.
     """
     times: list[list[int]] = [[] for _ in cases]
     for _ in range(rounds):
@@ -110,6 +110,6 @@ def levels() -> list[int]:
 
 
 def check(actual: np.ndarray, expected: np.ndarray) -> None:
-    """Refuse to time what is not right, bit by bit."""
+    """Stop unless the results are equal, bit by bit."""
     if actual.dtype != expected.dtype or actual.tobytes() != expected.tobytes():
         raise SystemExit("the results differ: not timed")

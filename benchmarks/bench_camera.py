@@ -1,7 +1,7 @@
-"""Camera frames into a letterbox of 640x640 RGB beside OpenCV's cvtColor and resize, on one core.
+"""Camera frames into a letterbox of 640x640 RGB, against OpenCV's cvtColor and resize, on one core.
 
-OpenCV converts the whole frame, repeating U and V, and then resizes it into the letterbox;
-the package resamples Y, U and V and converts what is left.
+OpenCV converts the whole frame, repeating U and V, and then resizes it into the letterbox; the
+package resamples Y, U and V and converts the result.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def opencv_letterbox(frame, color, height, target):
 
 
 def check(frame, color, out_color, height, target):
-    """Refuse to time what is not right."""
+    """Stop unless the results are right."""
     top = (SIDE - height) // 2
     y, *uv = planes_of(frame, color)
     exact = to_gray(y, height, SIDE) if out_color == "GRAY" else to_rgb(y, *uv, height, SIDE)

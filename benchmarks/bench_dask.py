@@ -1,8 +1,8 @@
-"""What Dask's scheduler costs per chunk, and frames per second of a fleet on loopback.
+"""The cost of Dask's scheduler per chunk, and frames per second of a fleet on loopback.
 
 Workers are processes of this machine on the simulated NPU with recorded outputs, so frames cost
-next to nothing: what is measured is everything around them. With ``--seconds 600`` a soak: every
-frame once, and how much memory scheduler and workers have grown.
+next to nothing, and everything around them is measured. With ``--seconds 600`` a soak: every frame
+once, and how much memory scheduler and workers have grown.
 """
 
 from __future__ import annotations

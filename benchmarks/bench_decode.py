@@ -1,9 +1,9 @@
 """Time the decoding of heads, from native int8 buffers to `Detections`, and two baselines.
 
-* numpy: what the model zoo's Python examples do (unpack, dequantize everything, softmax over
+* numpy: the model zoo's Python examples (unpack, dequantize everything, softmax over
   all distributions, filter, suppress class by class), here without torch;
 * C: a straightforward scalar decoder (decode_baseline.c), which also unpacks first; for RetinaFace
-  what the model zoo's C++ example does.
+the model zoo's C++ example.
 
 640x640, 80 classes, 30 objects that 6 cells each report, noise below the threshold; for RetinaFace
 3 or 30 faces with five points.
@@ -380,7 +380,7 @@ def check(found, other, name):
 
 
 def megahertz():
-    """Return the clock that the kernel states, 0 where it does not."""
+    """Return the clock that the kernel states, or 0."""
     for line in Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines():
         if line.startswith("cpu MHz"):
             return float(line.split(":")[1])

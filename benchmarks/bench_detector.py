@@ -1,4 +1,4 @@
-"""What Python costs per image: ``detector(image)`` beside a C loop of the same kernels and calls.
+"""The cost of Python per image: ``detector(image)`` against a C loop of the same kernels and calls.
 
 A split head of nine outputs on the simulated NPU, which answers with recorded outputs. Both
 columns write the image, run and decode with the same native call on the same memory, in turns;
@@ -63,7 +63,7 @@ def address(pointer):
 
 
 def calls_of(detector, image):
-    """Collect what the C loop calls: the function, and the memory of the detector."""
+    """Collect the arguments of the C loop: the function, and the memory of the detector."""
     letterbox, _, placement = detector._writer.prepare(image, "RGB")
     arguments = (
         ffi.addressof(lib, "rkr_run_frame"),

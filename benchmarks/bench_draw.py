@@ -1,8 +1,8 @@
-"""Drawing beside supervision's annotators and bare calls of OpenCV: 20 objects at 1280x720.
+"""Drawing against supervision's annotators and bare calls of OpenCV: 20 objects at 1280x720.
 
-All but the line "in place" draw on a copy of the image. supervision draws what ours does, boxes
-and captions included; what its annotator of a row alone takes, without them, stands below. The
-calls of OpenCV are the fewest that draw the same, their places worked out before.
+All but the line "in place" draw on a copy of the image. supervision draws the same, boxes and
+captions included; the lines below have its annotator of a row alone. The calls of OpenCV are the
+fewest that draw the same, their places worked out before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BODY = np.float32(
 
 
 def scenes(rng: np.random.Generator) -> dict[str, Detections]:
-    """Return the rows of the table: what was found, with all its fields."""
+    """Return the rows of the table: the objects with all their fields."""
     centre = rng.uniform((100, 110), (WIDTH - 100, HEIGHT - 110), (N, 2)).astype(np.float32)
     half = rng.uniform(30, 100, (N, 2)).astype(np.float32)
     boxes = np.concatenate([centre - half, centre + half], axis=1)
@@ -62,7 +62,7 @@ def scenes(rng: np.random.Generator) -> dict[str, Detections]:
 
 
 def by_supervision(row, image, found, captions):
-    """Return the functions that draw all of a row, and what is special to it."""
+    """Return the functions that draw all of a row, and the one for its special part."""
     theirs = supervision.Detections(
         xyxy=found.xyxy, confidence=found.confidence, class_id=found.class_id, mask=found.mask
     )
@@ -95,7 +95,7 @@ def by_supervision(row, image, found, captions):
 
 
 def by_opencv(image, found, captions):
-    """Return a function of bare calls; what has to be known is known before."""
+    """Return a function of bare calls, with everything computed before."""
     colors = [drawing.class_color(int(i)) for i in found.class_id]
     skeleton = drawing._COCO_SKELETON
     boxes = found.xyxy.astype(int).tolist()

@@ -1,4 +1,4 @@
-"""Unpacking and packing of NC1HWC2 beside a copy of as many bytes, and beside NumPy."""
+"""Unpacking and packing of NC1HWC2, against a copy of as many bytes and NumPy."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""A pool's throughput, latency and memory, beside what people write by hand.
+"""A pool's throughput, latency and memory, against hand-written loops.
 
-On the simulated NPU, whose cores take one run at a time, each as long as planted: what is measured
-is scheduling and Python's share. In one run, on the same model and frames:
+On the simulated NPU, whose cores take one run at a time, each as long as planted: scheduling and
+Python's share are measured. In one run, on the same model and frames:
 
 * `Pool`, one, two and three cores, run times of 5, 12 and 30 ms, as a share of what the cores can;
-* a ``ThreadPoolExecutor`` over models that were each loaded anew, as people write it;
+* a ``ThreadPoolExecutor`` over models that were each loaded, as people write it;
 * a queue of futures over models in turn, whose oldest future is waited for before the next frame;
 * frames that arrive in bursts, from a camera and at 50, 80 and 95 % of what the cores can, and
-  `Pool.map`, beside ez-rknn-async where that is installed, two threads a core: milliseconds from
+`Pool.map`, against ez-rknn-async if it is installed, two threads a core: milliseconds from
   arrival to result, CPU time and voluntary context switches;
 * where the time of a pool's frame goes, phase by phase;
-* the latency of a frame at low load, beside the bare `Detector`;
+* the latency of a frame at low load, against the bare `Detector`;
 * many frames: in order, every one once, and how much memory grows.
 """
 
@@ -110,7 +110,7 @@ MAPS = [(run_ms, cores, "map") for run_ms in (2, 8, 20) for cores in (1, 2, 3)]
 
 
 def arrivals(data: bytes, rounds: int, seconds: float) -> None:
-    """Frames that arrive at set times, and `Pool.map`, beside ez-rknn-async, in turns."""
+    """Frames that arrive at set times, and `Pool.map`, against ez-rknn-async, in turns."""
     who = ["pool", "ez"]
     if importlib.util.find_spec(EZ) is None:
         print(f"({EZ} is not installed: pip install {EZ.replace('_', '-')})")
@@ -143,7 +143,7 @@ def arrivals(data: bytes, rounds: int, seconds: float) -> None:
 def cell(
     folder: Path, who: str, run_ms: int, cores: int, pattern: str, seconds: float
 ) -> dict[str, Any]:
-    """Measure one in a process of its own: ez finds the vendor's library as the loader does."""
+    """Measure one in a separate process: ez finds the vendor's library as the loader does."""
     program = Path(__file__).with_name("_arrivals.py")
     arguments = [folder / "model.rknn", run_ms, cores, pattern, seconds]
     done = subprocess.run(

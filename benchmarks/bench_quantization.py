@@ -1,6 +1,6 @@
-"""Dequantization, alone and in one pass with unpacking, beside filling and NumPy.
+"""Dequantization, alone and in one pass with unpacking, against filling and NumPy.
 
-int8 to NCHW also beside plain tiled C and 20 lines of intrinsics (kernels_baseline.c).
+int8 to NCHW also against plain tiled C and 20 lines of intrinsics (kernels_baseline.c).
 """
 
 from __future__ import annotations

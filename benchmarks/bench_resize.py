@@ -1,4 +1,4 @@
-"""Native bilinear resizing beside Pillow and OpenCV, on one core.
+"""Native bilinear resizing against Pillow and OpenCV, on one core.
 
 Pillow's BILINEAR averages over all source pixels when it shrinks, which is more work and
 another image; when it enlarges it computes the same. OpenCV's INTER_LINEAR computes the
@@ -62,7 +62,7 @@ def contenders(image, size):
 
 
 def check(image, size, functions):
-    """Refuse to time what is not right."""
+    """Stop unless the results are right."""
     result = np.array(functions["native"]())
     exact = bilinear(image, size[1], size[0])
     assert np.abs(result - exact).max() < 0.54, "not the exact value rounded"
@@ -108,7 +108,7 @@ def main():
 
 
 def report_letterbox():
-    """Time whole letterboxes of a BGR or gray image beside those that OpenCV resizes."""
+    """Time whole letterboxes of a BGR or gray image, against letterboxes with OpenCV's resize."""
     print(f"\n{'letterbox to 640x640':34} {'p50 us':>9} {'p90 us':>8} {'x native':>9}")
     for width, height, color, out_color in (
         (1920, 1080, "BGR", "RGB"),

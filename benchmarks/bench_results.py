@@ -1,4 +1,4 @@
-"""Reading the objects that were found, beside plain ``tolist`` and ``zip``.
+"""Reading the objects that were found, against plain ``tolist`` and ``zip``.
 
 Microseconds per object, and the ratio to the baseline: 30 and 300 boxes with names, and 30 people
 with 17 keypoints. All ways take turns in one run.

@@ -1,14 +1,14 @@
-"""What Python costs per frame: ``model.run(frame)`` beside a C loop of the same calls and copies.
+"""The cost of Python per frame: ``model.run(frame)`` against a C loop of the same calls and copies.
 
-Both use the simulated NPU with recorded outputs, in one process and in turns, so that what
-the simulated NPU itself takes is in both columns and falls out of the difference.
+Both use the simulated NPU with recorded outputs, in one process and in turns, so that the time of
+the simulated NPU is in both columns and falls out of the difference.
 
-Then `model(frame)` with large outputs: in milliseconds and page faults per call, beside arrays
-that the caller keeps (``out=``), and beside new arrays for every output and call.
+Then `model(frame)` with large outputs: in milliseconds and page faults per call, against arrays
+that the caller keeps (``out=``), and against new arrays for every output and call.
 
-Then the start, in processes of their own: the first and the later loads of a ``.rknn`` file beside
-C and, where it is installed, ez-rknn-async, and whole processes beside one that imports NumPy.
-All of it is CPU time, the least of several.
+Then the start, in processes of their own: the first and the later loads of a ``.rknn`` file,
+against C and, if it is installed, ez-rknn-async, and whole processes against one that imports
+NumPy. All of it is CPU time, the least of several.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def compiled(target):
 
 
 def baseline(folder, number, library, data):
-    """Compile the C loop anew, as it holds one model, and load the model there."""
+    """Compile the C loop again, as it holds one model, and load the model there."""
     target = compiled(Path(folder) / f"baseline{number}.so")
     loop = ctypes.CDLL(target)
     loop.bench_output.restype = ctypes.c_void_p
@@ -79,7 +79,7 @@ def baseline(folder, number, library, data):
 
 
 def check(loop, model, frame):
-    """Refuse to time what does not give the same bytes."""
+    """Stop unless both give the same bytes."""
     times = np.empty(1, np.int64)
     assert loop.bench_frames(frame.ctypes.data, 1, times.ctypes.data) == 0
     model.run(frame)

@@ -1,4 +1,4 @@
-"""Decoding of masks, keypoints and oriented boxes, beside NumPy as the zoo's examples use it.
+"""Decoding of masks, keypoints and oriented boxes, against NumPy as in the zoo's examples.
 
 From native buffers (int8; keypoints float16) to `Detections`, 640x640, 30 objects that 6 cells
 each report, noise below the threshold. The baseline unpacks and dequantizes everything and

@@ -196,7 +196,7 @@ def transpositions():
 def scans():
     """Yield the decoders' first pass in every layout and type that has a variant, as `cases`.
 
-    The 5 groups of 80 classes have code of their own, the 2 of 20 have not.
+    The 5 groups of 80 classes have special code; the 2 of 20 have none.
     """
     import numpy as np
 
@@ -335,7 +335,7 @@ class Emulator:
         return {"PATH": "/usr/bin:/bin", "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
 
     def count(self, *arguments: str) -> tuple[list[int], str]:
-        """Return the instructions up to each mark, and what the program printed."""
+        """Return the instructions up to each mark, and the program's output."""
         plugin = self.work / f"count-{self.mark}.so"
         version = subprocess.run([self.program, "--version"], stdout=subprocess.PIPE, check=True)
         major = int(re.search(rb"version (\d+)", version.stdout).group(1))

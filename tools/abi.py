@@ -4,10 +4,10 @@
     CC=arm-linux-gnueabihf-gcc python tools/abi.py path/to/rknn_api.h
 
 Every constant, the size of every struct, the offset, size and type of every member and the
-prototype of every function, as the compiler sees them: each fact is a compile-time constant
-that the generated C writes into its assembly output, so nothing runs and a cross compiler
-will do. Prints a table and exits with 1 on any difference. What only the header has (a newer
-one has more) is listed and is no difference.
+prototype of every function, as the compiler sees them: each fact is a compile-time constant that
+the generated C writes into its assembly output, so nothing runs and a cross compiler will do.
+Prints a table and exits with 1 on any difference. Declarations that only the header has (a newer
+one has more) are listed and count as no difference.
 """
 
 from __future__ import annotations

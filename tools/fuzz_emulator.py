@@ -29,7 +29,7 @@ from pathlib import Path
 from sanitize import ADDRESSES, Build, build, environment
 
 WORKER = [sys.executable, str(Path(__file__).with_name("fuzz_worker.py"))]
-#: Of a process: memory is checked for leaks behind them.
+#: Mutants per process, which is checked for leaks at its end.
 BATCH = 10_000
 PROGRESS = 1_000
 #: Leaks are looked for by the worker, not behind Python's own at the end.
@@ -76,7 +76,7 @@ class Tally:
 
 
 def leaks(report: str) -> str:
-    """Pick those of the C code out of a sanitizer's report, in which Python's own stand too."""
+    """Return the leaks of the C code from a sanitizer's report, which also lists Python's own."""
     blocks = report.split("\n\n")
     return "\n\n".join(block for block in blocks if "leak of" in block and "csrc/" in block)
 
@@ -132,7 +132,7 @@ def hunt(numbers: range, command: list[str], env: dict[str, str] | None = None) 
 
 
 def coverage(folder: Path) -> list[str]:
-    """Return rows of a table: what was executed of each C file whose counters are in a folder."""
+    """Return rows of a table: the executed part of each C file whose counters are in a folder."""
     names = sorted(str(path) for path in folder.glob("*.gcda"))
     command = ["gcov", "--json-format", "--stdout", *names]
     text = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout

@@ -1,13 +1,13 @@
-"""Run damaged models one after the other, as `fuzz_emulator.py` asks for it.
+"""Run damaged models one after the other, for `fuzz_emulator.py`.
 
 ::
 
     python tools/fuzz_worker.py FIRST END [FOLDER ...]
 
-Prints how many models there are to damage, and a line for each that is damaged: its number and
-name before it runs, and behind it 1 if it ran or 0 if it was refused, and its seconds of CPU.
-What takes more than one ends the process (SIGPROF), as a sanitizer does, which writes to stderr
-what it found; leaks are written at the end.
+Prints how many models there are to damage, and a line for each that is damaged: its number and name
+before it runs, then 1 if it ran or 0 if it was refused, and its seconds of CPU. A run of more than
+one second ends the process (SIGPROF), as a sanitizer does, which reports to stderr; leaks are
+written at the end.
 """
 
 from __future__ import annotations

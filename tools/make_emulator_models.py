@@ -84,7 +84,7 @@ COMPRESSED = Machine(
     kind="compressed",
     config={"compress_weight": True},
 )
-#: RK3576 and RV1126B compress as RK3562 does; RV1103B does not compress.
+#: RK3576 and RV1126B compress like RK3562; RV1103B never compresses.
 COMPRESSING = ("rk3588", "rk3566", "rk3562", "rv1106")
 
 

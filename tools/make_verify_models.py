@@ -5,11 +5,10 @@
     MALLOC_PERTURB_=255 python tools/make_verify_models.py FOLDER
     python tools/pack_verify_models.py FOLDER
 
-Needs rknn-toolkit2 2.3.2, as ``make_test_models.py`` does; the second step does not. The toolkit
-leaves memory as it found it in files: the variable has glibc fill it with zeros, which compress
-well. Weights
-and calibration are chosen so that what is asked shows in the stored values: a factor of a power
-of two brings ties, a narrow range of outputs shows single units of a table.
+Needs rknn-toolkit2 2.3.2, like ``make_test_models.py``; the second step needs no toolkit. The
+toolkit leaves memory as it found it in files: the variable has glibc fill it with zeros, which
+compress well. Weights and calibration are chosen so that the answer shows in the stored values: a
+factor of a power of two brings ties, a narrow range of outputs shows single units of a table.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import onnx
 from make_test_models import Model, Net, convert
 
 SIZE = 32
-#: One of each kind of NPU. RK3568 has that of RK3566, RV1103 that of RV1106.
+#: One SoC per kind of NPU. RK3568 has the NPU of RK3566, RV1103 the NPU of RV1106.
 SOCS = ("rk3588", "rv1106", "rk3566", "rk3562", "rk3576")
 
 
@@ -69,13 +68,13 @@ class Question(Model):
         net.node("AveragePool", pixels, to=y, kernel_shape=[2, 2], strides=[2, 2])
 
     def average_border(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
-        """What stands outside counts as 0: which is the zero point."""
+        """Values outside count as 0, which is the zero point."""
         pixels = self.identity(net, x)
         net.node("AveragePool", pixels, to=y, kernel_shape=[3, 3], strides=[1, 1],
                  pads=[1] * 4, count_include_pad=1)  # fmt: skip
 
     def maximum_border(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
-        """Small values everywhere: what stands outside must not win."""
+        """Small values everywhere: values outside must not win."""
         pixels = self.identity(net, x)
         net.node("MaxPool", pixels, to=y, kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4)
 

@@ -4,10 +4,10 @@
 
     python tools/pack_verify_models.py FOLDER
 
-The models come from ``make_verify_models.py``. Each answer is that of the machine in NumPy with
-one rule replaced (``tests/reference/alternatives.py``), for RK3588's model; the one that the
-emulator gives too is the assumed one. The other SoCs have the same arithmetic, and their models
-the same numbers: the emulator has to give the same bits.
+The models come from ``make_verify_models.py``. Each answer comes from the machine in NumPy with one
+rule replaced (``tests/reference/alternatives.py``), for RK3588's model; the one that the emulator
+gives too is the assumed one. The other SoCs have the same arithmetic, and their models the same
+numbers: the emulator has to give the same bits.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 Builds the extension and the simulated runtime with gcc (or $CC) in a temporary folder and
 runs tests on them; the arguments replace the choice of tests. Exits with pytest's status.
 
-By default with AddressSanitizer and UndefinedBehaviorSanitizer, all tests of what C computes.
+By default with AddressSanitizer and UndefinedBehaviorSanitizer, all tests of computations in C.
 With --threads with ThreadSanitizer, the tests that use several threads; with --allocations the
 tests that let every single allocation of memory fail once.
 
@@ -143,7 +143,7 @@ def library(name: str) -> str:
 
 
 def environment(folder: Path, how: Build) -> dict[str, str]:
-    """Return that of a Python which finds the build in a folder."""
+    """Return the environment of a Python that finds the build in a folder."""
     found = {
         **os.environ,
         **how.environment,

@@ -2,10 +2,10 @@
 
     python tools/soak.py [--runs 200000] [--loads 5000] [--flow NAME ...]
 
-A row of `tests/flows.py` after the other, each in a process of its own: it is loaded, run and
-closed so many times, and then one of it runs so many frames. The first half of each warms up
-Python's caches and the allocator; then it is looked at what memory, descriptors and threads there
-are at the end of each fifth of the second half.
+Each row of `tests/flows.py` has its own process: it is loaded, run and closed so many times, and
+then one of it runs so many frames. The first half of each warms up Python's caches and the
+allocator; then memory, descriptors and threads are counted at the end of each fifth of the second
+half.
 
 Memory is counted three times: the pages that the kernel counts, the bytes that `malloc` has given
 and not got back, and the blocks that Python's own allocator has. A leak shows in one of the last
@@ -35,7 +35,7 @@ from rknn_runtime.sim import Control, Live  # noqa: E402
 
 
 class Usage(NamedTuple):
-    """What a process has."""
+    """The resources of a process."""
 
     page_kilobytes: int
     malloc_bytes: int

@@ -51,7 +51,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Mistake:
-    """What is done wrongly when a file is made, and when it is used."""
+    """A mistake in making a file, and one in using it."""
 
     name: str
     cause: str

@@ -1,8 +1,7 @@
 """Compare a file on the emulator with its network in float.
 
-The allowed difference is derived from the file. Every stored tensor is moved by up to half of its
-step, every constant by up to half of its own, at random and several times; the outputs show how
-much of that arrives.
+The allowed difference is derived from the file. Every stored tensor and every constant is moved by
+up to half of its step, at random and several times; the outputs show the effect.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .network import Case
 #: Images are bytes with this mean and standard deviation.
 MEAN, STD = 128.0, 32.0
 _TRIALS = 10
-#: A value beside a whole number may fall to either side: these are moved further, and more often.
+#: A value near a whole number may fall to either side: these are moved further, and more often.
 _JUMPS = ("Floor", "Ceil", "Round", "Sign", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
           "Equal", "ArgMax", "ArgMin", "TopK")  # fmt: skip
 _NORMS = ("LayerNormalization", "GroupNormalization", "InstanceNormalization", "RMSNormalization")
@@ -380,7 +379,7 @@ def _measure(
     spread = float(np.sqrt((moved**2).mean()))
     allowed = most_steps * step + 3.0 * moved.max(0) + 3.0 * spread
     error = np.abs(ours - theirs)
-    # Of a few values, the mean says no more than the largest.
+    # The mean of a few values says no more than the largest.
     few = ours.size < 16
     whole = (
         0.0 if few else float(np.sqrt((error**2).mean())) / (most_steps / 2.0 * step + 2.0 * spread)

@@ -5,7 +5,7 @@ r"""Convert an ONNX file to .rknn with the vendor's toolkit, quantized to int8 b
     python tools/shapes/convert.py examples/models/shapes.onnx --labels
     python tools/shapes/convert.py any.onnx --platform rk3588 rk3566 --fp16
 
-Requirements, in a virtual environment of their own (the toolkit pins old versions)::
+Requirements, in a separate virtual environment (the toolkit pins old versions)::
 
     python3.11 -m venv rknn.venv          # the toolkit has wheels for CPython 3.6 to 3.12, x86-64
     rknn.venv/bin/pip install "setuptools<80" "numpy<=1.26.4" "protobuf<=4.25.4" "onnx==1.16.1" \
@@ -14,7 +14,7 @@ Requirements, in a virtual environment of their own (the toolkit pins old versio
     rknn.venv/bin/pip install torch       # the CPU build; the toolkit asks for <= 2.4.0, 2.13 works
     rknn.venv/bin/pip install --no-deps rknn-toolkit2==2.3.2
 
-The result lies beside the ONNX file, or in ``--out-dir``, as ``NAME_PLATFORM.rknn``.
+The result lies next to the ONNX file, or in ``--out-dir``, as ``NAME_PLATFORM.rknn``.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def write_calibration(
 ) -> Path:
     """Write the toolkit's calibration list: one line per sample, one file per input.
 
-    An input ``[1, 3, H, W]`` gets the given images, or synthetic scenes, scaled to H x W.
-    Any other input gets uniform noise in 0..1, which serves for test data, not for accuracy.
+    An input ``[1, 3, H, W]`` gets the given images, or synthetic scenes, scaled to H x W. Any other
+    input gets uniform noise in 0..1, which serves for test data, not for accuracy.
     """
     rng = np.random.default_rng(0)
     lines = []

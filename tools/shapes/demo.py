@@ -4,7 +4,7 @@
 
     python tools/shapes/demo.py [SEEDS]
 
-Takes ``rknn_runtime/tools/data/demo.rknn`` and writes ``demo.npz`` beside it: the scene in few
+Takes ``rknn_runtime/tools/data/demo.rknn`` and writes ``demo.npz`` next to it: the scene in few
 colours, which a wheel without Pillow can read.
 """
 

@@ -74,7 +74,7 @@ def product_detector(path: Path, decoder: str, head: str = "auto") -> Iterator[D
         if decoder == "numpy":
             yield lambda image: decode.decode(model(image), SIZE, **LIMITS)
             return
-        # the decoder alone: the scenes have the input's size, and decode.py does not clip either
+        # the decoder alone: the scenes have the input's size, and decode.py never clips either
         native = Detector(model, head=head, **LIMITS).decoder
 
         def detect(image: np.ndarray) -> decode.Found:

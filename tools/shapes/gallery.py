@@ -4,9 +4,9 @@
 
     python tools/shapes/gallery.py [FOLDER]
 
-``detect.jpg`` is what the example detector finds on the simulated NPU, as `make demo` draws it.
-No net for the other tasks is trained here: ``segment.jpg``, ``oriented.jpg`` and ``pose.jpg`` show
-the drawing alone, of the true masks, rectangles and joints of scenes made up for it.
+``detect.jpg`` shows the objects that the example detector finds on the simulated NPU. No net for
+the other tasks is trained here: ``segment.jpg``, ``oriented.jpg`` and ``pose.jpg`` show the drawing
+alone, of the true masks, rectangles and joints of scenes made up for it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BONES = [(5, 6), (5, 7), (7, 9), (6, 8), (8, 10), (5, 11), (6, 12), (11, 12), (1
 
 
 def detect() -> Any:
-    """Draw what the trained detector finds in its scene."""
+    """Draw the objects that the trained detector finds in its scene."""
     scene = ROOT / "examples" / "scenes" / "scene.png"
     with Model(ROOT / "examples/models/shapes_rk3588.rknn", library="sim") as model:
         detector = Detector(model)
@@ -47,7 +47,7 @@ def detect() -> Any:
 
 
 def true_shapes(seed: int, kinds: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Make a scene of 8 shapes beside each other; return image, masks and class ids."""
+    """Make a scene of 8 separate shapes; return image, masks and class ids."""
     rng = np.random.default_rng(seed)
     canvas = scenes._background(rng, SIZE, SIZE)
     masks: list[np.ndarray] = []
@@ -118,7 +118,7 @@ def draw_figure(image: Image.Image, joints: np.ndarray, color: tuple[int, ...]) 
 
 
 def truth(boxes: list[np.ndarray], class_ids: np.ndarray, **more: np.ndarray) -> Detections:
-    """Return what a perfect net would find: the confidence is 1."""
+    """Return the answer of a perfect net: the confidence is 1."""
     ones = np.ones(len(class_ids), np.float32)
     return Detections(np.array(boxes, np.float32), ones, class_ids, **more)
 

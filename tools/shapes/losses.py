@@ -137,7 +137,7 @@ def _cells() -> tuple[Tensor, Tensor]:
 
 
 def _dfl(bins: Tensor, aim: Tensor) -> Tensor:
-    """Cross entropy of the two bins beside each distance, mean over the four sides."""
+    """Cross entropy of the two bins around each distance, mean over the four sides."""
     aim = aim.clamp(0, DFL_BINS - 1.01)
     low = aim.long()
     high_weight = aim - low

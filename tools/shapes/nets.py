@@ -253,7 +253,7 @@ class EndToEndNet(nn.Module):
         self, images: Tensor
     ) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
         levels = self.features(images)
-        # as in the paper, the one-to-one loss does not reach the features
+        # as in the paper, the one-to-one loss stops before the features
         return self.head(levels), self.one_to_one([x.detach() for x in levels])
 
     def export_form(self) -> nn.Module:

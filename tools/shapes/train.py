@@ -4,8 +4,8 @@
 
     python tools/shapes/train.py --head single --minutes 20 --out shapes.onnx
 
-Needs torch, numpy, Pillow and onnx (see requirements.txt beside this file).
-Scenes are drawn while the net trains, by one more process; nothing is downloaded or stored.
+Needs torch, numpy, Pillow and onnx (see requirements.txt in this folder). Scenes are drawn while
+the net trains, by one more process; nothing is downloaded or stored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_OBJECTS = 40
 
 
 class ScenePool:
-    """Scenes drawn by a process of its own; a batch is a random sample, varied at no cost."""
+    """Scenes drawn by a separate process; a batch is a random sample, varied at no cost."""
 
     def __init__(self, seed: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -182,7 +182,7 @@ def _progress(net: nn.Module) -> float:
 
 
 def main() -> None:
-    """Train a net and write ``OUT`` and, beside it, its weights as a ``.pt`` file."""
+    """Train a net and write ``OUT`` and its weights as a ``.pt`` file of the same name."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--head", choices=sorted(HEADS), required=True)
     parser.add_argument("--out", type=Path, required=True)

@@ -1,4 +1,4 @@
-"""What stands in the reference, on which page: the public names, by their subject.
+"""The pages of the reference, with the public names by subject.
 
 The docstrings are read from the sources by griffe; nothing is imported.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 __all__ = ["PAGES", "page"]
 
-#: File -> title, what is on the page (in words), and what mkdocstrings is to show of it.
+#: File -> title, subject in words, and the names that mkdocstrings shows.
 PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "models.md": (
         "Models",

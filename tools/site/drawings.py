@@ -35,7 +35,7 @@ def arrow(x1: float, y1: float, x2: float, y2: float) -> str:
 
 
 def svg(width: int, height: int, title: str, parts: list[str]) -> str:
-    """A whole file, on a light ground of its own."""
+    """A whole file, on a light background."""
     head = (
         '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" '
         f'orient="auto"><path d="M0 0L8 4L0 8z" fill="{LINE}"/></marker>'
@@ -50,7 +50,7 @@ def svg(width: int, height: int, title: str, parts: list[str]) -> str:
 
 
 def groups() -> str:
-    """24 channels of 2 x 3 positions, in groups of 16: what lies where."""
+    """24 channels of 2 x 3 positions, in groups of 16, and their places."""
     parts = [words(20, 24, "NCHW, as frameworks have it: a plane per channel", size=14)]
     for i, name in enumerate(["c = 0", "c = 1", "c = 2", "...", "c = 23"]):
         parts.append(rect(20 + i * 92, 36, 84, 30, TEAL if i < 3 else ORANGE, name))

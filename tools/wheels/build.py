@@ -66,7 +66,7 @@ TARGETS = {
 
 
 def source_date_epoch() -> int:
-    """Seconds of the last commit: the time stamp of every file in what is built."""
+    """Seconds of the last commit: the time stamp of every built file."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     return int(given or run("git", "-C", ROOT, "log", "-1", "--format=%ct"))
 
@@ -117,14 +117,14 @@ def copy_python_headers(target: Path, *, bits_32: bool) -> None:
 def find_libgcc_armhf() -> Path:
     """Return the compiler's own helpers for armv7, from the system or fetched with apt-get.
 
-    Those that zig brings contain memcpy, exp and more, which would then be used in
-    place of the C library's.
+    Those that zig brings contain memcpy, exp and more, which would then be used in place of the C
+    library's.
     """
     for folder in (Path("/usr/lib/gcc-cross"), CACHE / "libgcc/usr/lib/gcc-cross"):
         found = sorted(folder.glob("arm-linux-gnueabihf/*/libgcc.a"))
         if found:
             return found[-1]
-    # Lists of our own: those of a fresh container are empty, and only root may fill them.
+    # A fresh container has empty lists, and only root may fill them.
     lists = CACHE / "apt" / "lists"
     for folder in (lists / "partial", CACHE / "libgcc"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -188,7 +188,7 @@ def name_musl(wheel: Path, soname: str, environment: dict[str, str]) -> Path:
 
 
 def name_manylinux(wheel: Path, target: Target, environment: dict[str, str]) -> Path:
-    """Write manylinux2014 beside manylinux_2_17 into a wheel's tag: old versions of pip want it."""
+    """Write manylinux2014 and manylinux_2_17 into a wheel's tag: old versions of pip want it."""
     tag = f"manylinux2014_{target.machine}.{target.platform}"
     options = ("--remove", "--platform-tag", tag)
     run_wheel("tags", *options, wheel, env=environment)

@@ -1,10 +1,10 @@
-"""Check a built wheel for what auditwheel and abi3audit do not see.
+"""Check a built wheel for faults that auditwheel and abi3audit miss.
 
     python tools/wheels/check.py WHEEL SOURCE
 
-The list of its files, its size, the exported names, and undefined symbols without a
-version or newer than the platform tag allows: a cross-linker that does not find a helper
-of the compiler leaves it undefined without a word.
+The list of its files, its size, the exported names, and undefined symbols without a version or
+newer than the platform tag allows: a cross-linker that misses a helper of the compiler leaves it
+undefined without a word.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def glibc_version(name: str) -> tuple[int, ...]:
 
 
 def faults_of_library(name: str, elf: ELFFile, *, musl: bool) -> list[str]:
-    """Return what is wrong with one shared library of the wheel."""
+    """Return the faults of one shared library of the wheel."""
     versions: dict[int, str] = {}
     for section in elf.iter_sections():
         if isinstance(section, GNUVerNeedSection):
@@ -91,7 +91,7 @@ def faults_of_library(name: str, elf: ELFFile, *, musl: bool) -> list[str]:
 
 
 def check_wheel(wheel: Path, source: Path, *, linked: bool = False) -> None:
-    """Stop the program with the list of faults if `wheel` is not what `source` must give.
+    """Stop the program with the list of faults if `wheel` differs from `source`.
 
     A wheel with a linked-in runtime holds one library more and may be of any size.
     """

@@ -26,7 +26,7 @@ PACKAGES = (
     "python3-cffi python3-hypothesis python3-numpy python3-pil python3-pytest "
     "python3-pytest-xdist python3-venv"
 )
-#: In a root that is complete: the packages that it was made with.
+#: The packages that a complete root was made with.
 STAMP = "etc/rknn-runtime-packages"
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 TRIES = 3  # of what a mirror may refuse for a moment
@@ -35,7 +35,7 @@ PAUSE_SECONDS = 10
 
 @dataclass(frozen=True)
 class Architecture:
-    """What a Debian architecture means for wheels and for the emulator."""
+    """The names of a Debian architecture for wheels and for the emulator."""
 
     machine: str
     emulator: str | None = None
@@ -129,7 +129,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def finish_root(root: Path) -> None:
-    """Do what the unpacked packages would do on being configured, as far as Python needs it."""
+    """Configure the unpacked packages, as far as Python needs it."""
     if (root / "proc").is_symlink():  # debootstrap in a container
         (root / "proc").unlink()
         (root / "proc").mkdir()

@@ -1,4 +1,4 @@
-"""What the tools of this folder share: the project's files and the cache folder."""
+"""Shared by the tools of this folder: the project's files and the cache folder."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def device_sources() -> list[Path]:
 def copy_tracked_files(target: Path) -> None:
     """Copy the files that git tracks, as they are now.
 
-    What else lies around in a checkout must not get into what is built.
+    Other files of a checkout must not get into the build.
     """
     listed = ["git", "-C", str(ROOT), "ls-files", "-z"]
     names = subprocess.run(listed, stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -65,7 +65,7 @@ def copy_tracked_files(target: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar archive of ours, with the filter that newer versions of Python ask for."""
+    """Unpack one of our tar archives, with the filter that newer versions of Python ask for."""
     with tarfile.open(archive) as opened:
         opened.extraction_filter = getattr(tarfile, "data_filter", None)
         opened.extractall(folder)

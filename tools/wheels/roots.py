@@ -75,7 +75,7 @@ exec ../env/bin/python -m pytest $TESTS -p no:cacheprovider -m "not ($UNTESTED)"
 
 @dataclass(frozen=True)
 class Options:
-    """What is run in every root, and how."""
+    """The tests that every root runs, and how."""
 
     tests: str  # files; empty for all
     cases: str  # as pytest's -k; empty for all
@@ -84,7 +84,7 @@ class Options:
 
 @dataclass
 class Result:
-    """What the suite said in one root."""
+    """The answer of the suite in one root."""
 
     root: str
     versions: str = "- | - | -"

@@ -2,14 +2,14 @@
 
     python tools/wheels/vendor.py MODEL_OR_FOLDER ... --library librknnrt.so --library librknnmrt.a
 
-A runtime is real, the device under it is a stand-in (vendor_device.c), which executes the
-submitted commands with the emulator's own code. A librknnrt.so is for ARM of 32 or 64 bits; of
-librknnmrt it is the archive, as its .so wants uClibc. For each, the wheel of its machine is built
-from this checkout. A model runs on the runtime that its container is for, in every way that the
-API has, and on the simulated one; the table says what became of it, how many ways gave equal
-bytes, and whether the runtime describes it as this project reads the file. What both share is the
-arithmetic of a task; what is proved is all around it.
-Needs root and what `make test-arm` needs. The vendor's files stay where they are.
+A runtime is real, the device under it is a stand-in (vendor_device.c), which executes the submitted
+commands with the emulator's own code. A librknnrt.so is for ARM of 32 or 64 bits; for librknnmrt
+pass the archive, as its .so wants uClibc. For each, the wheel of its machine is built from this
+checkout. A model runs on the runtime that its container is for, in every way that the API has, and
+on the simulated one; the table shows the outcome, how many ways gave equal bytes, and whether the
+runtime describes it as this project reads the file. Both share the arithmetic of a task; the
+comparison proves everything around it. Needs root and the packages of `make test-arm`. The vendor's
+files stay where they are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HERE = Path(__file__).resolve().parent
 EMULATOR = ROOT / "csrc" / "emulator"
 #: By the machine in a library's ELF header.
 ROOTS = {40: "bookworm-armhf", 183: "bookworm-arm64"}
-#: Of the word at 8 of a model: the second byte of those for librknnmrt.
+#: The second byte of the word at 8 in models for librknnmrt.
 MINI = 0x10
 #: The runtimes agree, the package refuses the model before a runtime ends the process, or the
 #: emulator, which executes for both, says that it does not know a command.
@@ -139,7 +139,7 @@ def run_models(library: Path, models: list[Path]) -> list[tuple[str, str]]:
 
 
 def show(library: Path, models: list[Path], verdicts: list[tuple[str, str]]) -> int:
-    """Print the tables of a library; return how many models are not as they should be."""
+    """Print the tables of a library; return the number of wrong models."""
     print(f"\n| on {library.name} | result | in its words |")
     print("| --- | --- | --- |")
     for model, (word, text) in zip(models, verdicts):

@@ -1,7 +1,7 @@
 """Run one model in every way that the C API has; without `Model`, and with any runtime.
 
-What two runtimes give for the same model, binding by binding, is compared by vendor_model.py.
-Each binding has a process of its own, which a vendor's runtime may end.
+vendor_model.py compares two runtimes on the same model, binding by binding. Each binding runs in a
+separate process, which a vendor's runtime may end.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def run_copying(client: Client, way: Way, seed: int) -> list[Array]:
 
 
 def in_child(call: Callable[[], _T]) -> _T | str:
-    """Return what a call returns in a process of its own, or which signal ended that."""
+    """Return the result of a call in a separate process, or the signal that ended it."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -295,7 +295,7 @@ def in_child(call: Callable[[], _T]) -> _T | str:
 def results(
     library: str | None, model: bytes, is_full: bool
 ) -> Iterator[tuple[Way, list[Array] | str]]:
-    """What a runtime gives for each way: arrays, or the call that it refused, or its end.
+    """The result of a runtime for each way: arrays, or the call that it refused, or its end.
 
     Args:
         library: The runtime; no other process of the caller has opened it.

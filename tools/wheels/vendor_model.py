@@ -90,12 +90,12 @@ EXPLAINED = (
         "librknnrt mixes up a batch of floats, at every call otherwise; here a violation",
     ),
 )
-#: What the emulator does not understand is no difference.
+#: Commands that the emulator refuses count as no difference.
 NOT_UNDERSTOOD = re.compile("wrong .*(not understood|cannot be computed)")
 
 
 def has_int16(info: reader.ModelInfo) -> bool:
-    """Whether the model computes in int16, which the emulator does not."""
+    """Whether the model computes in int16, which the emulator refuses."""
     tensors = (*info.inputs, *info.outputs)
     return any((attr.native or attr).dtype is TensorType.INT16 for attr in tensors)
 
@@ -120,7 +120,7 @@ def differing_attributes(model: Model, info: reader.ModelInfo) -> list[str]:
 
 
 def run(library: str | None, path: str) -> str:
-    """Run as the package does; return what the runtime says of itself and of the model."""
+    """Run as the package does; return the runtime's answers about itself and the model."""
     try:
         return run_models(library, path)
     except InvalidModelError as error:
@@ -158,7 +158,7 @@ def run_models(library: str | None, path: str) -> str:
 
 
 def run_duplicate(model: Model, frame: list[Array], expected: list[Array]) -> None:
-    """Run a duplicate beside its model; both give the same, and go on when the other is closed."""
+    """Run a duplicate and its model; both give the same, and go on when the other is closed."""
     with model.duplicate() as twin, twin.duplicate() as third:
         for each in (twin, model, third):
             for output, other in zip(each(*frame), expected):
@@ -193,7 +193,7 @@ def difference(way: Way, vendor: list[Array] | str, ours: list[Array] | str) -> 
 
 
 def explanation(words: str, info: reader.ModelInfo) -> str:
-    """Say why a difference of a model is expected; empty where it is not."""
+    """Return why a difference of a model is expected; empty if it is unexpected."""
     reasons = (why for what, is_of, why in EXPLAINED if re.match(what, words) and is_of(info))
     return next(reasons, "")
 
@@ -219,7 +219,7 @@ def compare(library: str | None, path: str, info: reader.ModelInfo) -> tuple[str
 
 
 def wrong_commands(soc: str) -> list[str]:
-    """Say what the device could not execute, and which commands were changed unexpectedly."""
+    """Return the commands that the device could not execute, and those changed unexpectedly."""
     log = Path(os.environ["VENDOR_LOG"])
     lines = log.read_text("utf-8").splitlines() if log.exists() else []
     family = CHANGED["rk3588" if soc == "rk3588" else "rv1106"]
