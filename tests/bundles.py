@@ -1,4 +1,4 @@
-"""Models for the simulated NPU whose outputs are recorded, and what they must give."""
+"""Models for the simulated NPU with recorded outputs, and their expected results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def values(attr: TensorAttr, seed: int = 0):
 
 
 def real(array, attr: TensorAttr):
-    """What the elements of an output stand for, in float32."""
+    """The real values of an output's elements, in float32."""
     if attr.dtype in QUANTIZED and attr.scale:
         exact = array.astype(np.int32) - np.int32(attr.zero_point)
         return exact.astype(np.float32) * np.float32(attr.scale)
@@ -47,12 +47,12 @@ class Recorded:
 
     @property
     def expected(self) -> list[np.ndarray]:
-        """What the model must return."""
+        """The outputs that the model must return."""
         return [real(array, attr) for array, attr in zip(self.arrays, self.outputs)]
 
 
 def output(name, shape, soc="rk3588", index=0, dtype=TensorType.INT8, zero_point=7, scale=0.125):
-    """Describe an output, not quantized where the dtype is not."""
+    """Describe an output, quantized only if the dtype is."""
     if dtype not in QUANTIZED:
         zero_point = scale = None
     return describe_output(

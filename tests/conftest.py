@@ -25,10 +25,7 @@ def pytest_configure():
 
 @pytest.fixture(autouse=True, scope="module")
 def freeze_old_objects():
-    """Spare the collections of garbage in a file what was there before: pytest and modules.
-
-    There are thousands of them, and each would take a tenth of a second.
-    """
+    """Keep the objects of pytest and modules out of a file's thousands of garbage collections."""
     gc.collect()
     gc.freeze()
 

@@ -24,6 +24,6 @@ CUSTOM_SOFTMAX = renamed(SOFTMAX, STOCK, CUSTOM)
 
 
 def softmax(node, inputs, outputs):
-    """What the model's own softmax computes, in float32."""
+    """Compute the model's own softmax, in float32."""
     powers = np.exp(inputs[0] - inputs[0].max(1, keepdims=True))
     outputs[0][...] = powers / powers.sum(1, keepdims=True)

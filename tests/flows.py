@@ -1,7 +1,7 @@
 """Every way to use the API, as a table: what a flow opens, a frame of it, and its end.
 
-`tests/npu/test_fault_matrix.py` and `test_misuse_matrix.py` do to each of them whatever can be
-done, `tools/soak.py` repeats each as often as it takes to see a leak.
+`tests/npu/test_fault_matrix.py` and `test_misuse_matrix.py` break each of them in every way, and
+`tools/soak.py` repeats each until a leak would show.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ ROOM = 8192
 
 
 class Opened:
-    """What a flow has open; `run` is one frame of it."""
+    """The open objects of a flow; `run` is one frame of it."""
 
     def __init__(self) -> None:
         self.run: Callable[[], Result] = tuple
@@ -92,7 +92,7 @@ FLOWS: dict[str, Callable[[Opened], Callable[[], Result]]] = {}
 def flow(
     name: str,
 ) -> Callable[[Callable[[Opened], Callable[[], Result]]], Callable[[Opened], Callable[[], Result]]]:
-    """Add a row: a function that opens what a flow needs, and returns its frame."""
+    """Add a row: a function that opens a flow's objects and returns its frame."""
 
     def add(make: Callable[[Opened], Callable[[], Result]]) -> Any:
         FLOWS[name] = make
@@ -102,7 +102,7 @@ def flow(
 
 
 def opened(name: str) -> Opened:
-    """Open a flow; when that fails, what it had opened is closed."""
+    """Open a flow; if that fails, close its objects."""
     made = Opened()
     try:
         made.run = FLOWS[name](made)
@@ -122,7 +122,7 @@ def data_of(soc: str = "rk3588", dtype: TensorType = TensorType.INT8) -> bytes:
 
 
 def buffer(size: int, data: bytes = b"") -> int:
-    """A descriptor of memory: to the simulated NPU what a DMA-BUF is to a real one."""
+    """A descriptor of memory, which stands in for a DMA-BUF."""
     fd = os.memfd_create("frame", os.MFD_CLOEXEC)
     os.ftruncate(fd, size)
     os.pwrite(fd, data, 0)

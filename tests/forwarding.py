@@ -1,4 +1,4 @@
-"""A library that forwards every call to the simulated runtime, with something beside it."""
+"""A library that forwards every call to the simulated runtime, and does something more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds model files by hand, for what no toolkit would write."""
+"""Builds model files by hand that no toolkit would write."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Builder:
         struct.pack_into("<I", self.data, position, target - position)
 
     def table(self, fields: dict[int, Any]) -> int:
-        """Append a table and what it refers to; return its position."""
+        """Append a table and its contents; return its position."""
         if id(fields) in self.tables:
             return self.tables[id(fields)]
         slots = max(fields, default=-1) + 1

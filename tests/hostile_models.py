@@ -198,7 +198,7 @@ def use(model: bytes, number: int) -> bool:
 
 
 def use_runtime(model: bytes) -> bool:
-    """The same through the C API, as a program of its own does it; whether it was loaded."""
+    """Do the same through the C API, like another program; return whether it was loaded."""
     api = Api(model)
     if api.status != 0:
         return False

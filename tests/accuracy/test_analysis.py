@@ -58,7 +58,7 @@ def test_rows_of_the_simulator() -> None:
 
 
 def test_rows_of_a_board() -> None:
-    """Beside those of the simulator; what is no number stays none."""
+    """They come with the simulator's numbers; fields without a number are None."""
     analysis = parse_analysis(CONNECTED)
     row = analysis.rows[1]
     assert row.simulator_single == LayerError(0.995, 0.5)
@@ -70,7 +70,7 @@ def test_rows_of_a_board() -> None:
 
 
 def test_the_worst_layers_are_those_of_their_own_error() -> None:
-    """What a layer before did wrong is not theirs."""
+    """Errors of earlier layers do not count."""
     analysis = parse_analysis(SIMULATED)
     assert [row.name for row in analysis.worst(2)] == ["act<0>", "output0"]
     assert len(analysis.worst(99)) == 4

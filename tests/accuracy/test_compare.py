@@ -42,7 +42,7 @@ def recorded(*frames: list[list[float]]) -> list[list[np.ndarray]]:
 
 
 def inputs(count: int) -> list[np.ndarray]:
-    """Frames that a recording does not look at."""
+    """Frames that a recording ignores."""
     return [np.zeros((1, 2, 2, 3), np.uint8)] * count
 
 
@@ -63,7 +63,7 @@ def test_the_numbers_are_those_of_their_definitions() -> None:
 
 
 def test_equal_and_empty_outputs() -> None:
-    """Equal ones have no noise; zeros beside zeros are equal, beside others they are not."""
+    """Equal outputs have no noise; zeros equal zeros and nothing else."""
     report = compare(
         recorded([[1, 2], [0, 0], [0, 0]]), recorded([[1, 2], [0, 0], [0, 1]]), inputs(1)
     )
@@ -160,7 +160,7 @@ def test_keypoints_are_compared_in_pixels() -> None:
 
 
 def test_a_whole_graph_keeps_its_sigmoid_beside_a_cut_one() -> None:
-    """SCRFD as it was exported, with probabilities as rows, and its int8 file with logits."""
+    """SCRFD's export, with probabilities as rows, and its int8 file, with logits."""
     size = (192, 160)
     scales = faces.scrfd(Scene(4, size, (8, 16, 32), 1), True, 2)
     whole = []
@@ -241,7 +241,7 @@ def test_mean_and_std_come_from_the_model_beside_it() -> None:
     ],
 )
 def test_misuse_is_told(sides, frames, options, error, message) -> None:
-    """With what was expected."""
+    """The error names the expected value."""
     with pytest.raises(error, match=message):
         compare(*sides, frames, **options)
 
@@ -350,7 +350,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_command_limits_evenly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of images that are sorted by class, some of each; here only those of each second place."""
+    """The chosen images are spread over the folder: here every second one."""
     pytest.importorskip("onnxruntime")
     for i in range(6):
         pixels = np.full((1, 320, 320, 3), 40 * i, np.uint8)
@@ -431,7 +431,7 @@ def test_implausible_objects_are_the_verdict() -> None:
 
 
 def test_objects_of_one_side_are_marked() -> None:
-    """The pictures of a side that misses all objects differ from those of one that does not."""
+    """A side that misses all objects gets other pictures than one that finds them."""
     empty = [np.zeros((1, 10, 1, 2100), np.float32)]
     report = compare([empty], RKNN, [SCENE], detect=True)
     assert report.verdict.word == "do not use"

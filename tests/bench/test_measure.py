@@ -1,4 +1,4 @@
-"""Measuring: phases, choices of cores, and what the board says."""
+"""Measuring: phases, choices of cores, and the board's state."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_phase_of_a_frame(model, control):
 
 
 def test_what_the_file_predicts_stands_beside_it(tmp_path):
-    """As `predict` says it, for the SoC of the model; of others and of bundles nothing is said."""
+    """The number of `predict` for the model's SoC; other SoCs and bundles get none."""
     shapes = PROJECT / "examples" / "models"
     path = shapes / "shapes_rk3588.rknn"
     expected = modelfile.predict(modelfile.read_layers(path), "rk3588")
@@ -89,7 +89,7 @@ def test_what_the_file_predicts_stands_beside_it(tmp_path):
 
 
 def test_no_line_of_a_simulation_is_taken_for_a_board(model):
-    """Of text and of tables to paste each says it, of a page each heading."""
+    """Each line of text and tables, and each heading of a page, says that it is simulated."""
     result = measure(model, Settings(0, 1), library="sim")
     for line in (str(result) + result.to_markdown()).splitlines():
         assert "simulated NPU" in line or set(line) <= set("|- ")
@@ -177,7 +177,7 @@ PREDICTED = {"ms": 5.0, "fastest_ms": 4.0, "slowest_ms": 6.0}
     ],
 )
 def test_the_verdict_comes_first(run, decode, about, word, text, command):
-    """In the text, the table and the page: what the numbers mean, and what to do next."""
+    """Text, table and page begin with the meaning of the numbers and the next command."""
     frames = [value + decode for value in run]
     phases = {"run": run, "decode": [decode] * len(run), "frame": frames}
     result = result_of([1.0], **{"simulated": False, **about})
@@ -205,7 +205,7 @@ def test_json_is_read_again():
 
 
 def test_two_measurements_are_compared_with_their_spread():
-    """What is clearly slower is called so; what may be noise is not."""
+    """Clear differences are called slower, possible noise is called same."""
     draw = np.random.default_rng(1)
     before = result_of(draw.normal(10, 1, 200).tolist())
     slower = result_of(draw.normal(15, 1, 200).tolist())
@@ -226,7 +226,7 @@ def test_what_cannot_be_compared_is_refused():
 
 
 def test_the_page_needs_nothing_from_elsewhere():
-    """Names are escaped; what is drawn is in it, and every frame counts, also of very many."""
+    """Names are escaped, drawings are part of the page, and every frame of very many counts."""
     spike = [1.0] * 100_000
     spike[777] = 50.0
     page = to_html(result_of(spike, simulated=False))
@@ -287,7 +287,7 @@ def test_the_board_s_state(tmp_path):
 
 
 def test_the_command(model, tmp_path, capsys):
-    """Tables, JSON, page, comparison, layers and suite; what is wrong is told in a line."""
+    """Tables, JSON, page, comparison, layers and suite work; errors take one line."""
     from rknn_runtime.cli import main
 
     report, page = tmp_path / "a.json", tmp_path / "a.html"

@@ -119,7 +119,7 @@ def test_where_nothing_can_be_written_nothing_is_measured(tmp_path, monkeypatch,
 
 
 def test_tables_to_paste(tmp_path, capsys) -> None:
-    """Every form has Markdown; what the clocks and the file say stands below."""
+    """Every form of the command prints Markdown, with clocks and prediction below the table."""
     report = str(tmp_path / "a.json")
     assert main(["bench", *QUICK, "--frames", "3", "--markdown", "--output", report]) == 0
     page = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The commands by their names: what is imported, and what ``--help`` says."""
+"""The commands by their names: their imports, and the text of ``--help``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rknn_runtime.sim import Control
 
 
 def test_help_names_every_command_and_imports_none() -> None:
-    """Nor NumPy: it is what takes the time, and only a command that runs needs it."""
+    """Not even NumPy, which takes most of the time, and only a running command needs."""
     code = (
         "import sys; from rknn_runtime.cli import main\n"
         "try: main(['--help'])\n"

@@ -13,7 +13,7 @@ from rknn_runtime.cli import main
 
 pytest.importorskip("shtab")
 
-#: Asks bash what it would complete, by its own machinery: the function that `complete` names.
+#: Asks bash for completions by its own machinery: the function that `complete` names.
 ASK = """
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))

@@ -17,7 +17,7 @@ from rknn_runtime.cli.main import main
 
 
 def test_it_needs_no_package_and_says_what_is_next(tmp_path: Path) -> None:
-    """Pillow is not there; the picture is where it says, and its first next command works."""
+    """It works without Pillow, writes the named picture, and its first suggested command works."""
     code = (
         "import sys, importlib.util as u; find = u.find_spec\n"
         "sys.modules.update(dict.fromkeys(('PIL', 'onnx', 'cv2', 'yaml')))\n"

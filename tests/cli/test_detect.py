@@ -54,7 +54,7 @@ def photos(tmp_path):
 
 
 def detect(capsys, *arguments, status=0):
-    """Run the command and return what it printed."""
+    """Run the command and return its output."""
     assert main(["detect", *map(str, arguments), "--sim"]) == status
     captured = capsys.readouterr()
     detect.complaints = captured.err
@@ -92,7 +92,7 @@ def test_csv(model, photos, capsys):
 
 
 def test_csv_obeys_no_escape_sequence(tmp_path, photos, capsys):
-    """Of labels and names: a terminal would."""
+    """Escape sequences in labels and file names are shown, as a terminal would obey them."""
     model, name = tmp_path / "model.rknn", "a\x1b[31m\nb.png"
     model.write_bytes(one_object(json.dumps({"labels": ["disc", "\x1b]0;star\x07"]})))
     (photos / "1.png").rename(photos / name)
@@ -114,7 +114,7 @@ def test_what_a_folder_has_besides_is_told(model, photos, capsys):
 
 @pytest.mark.parametrize("content", [b"RKNN" + bytes(60), b"nothing", b""])
 def test_a_damaged_model_is_named(tmp_path, photos, capsys, content):
-    """Among many files of a script, one must know which."""
+    """The message has the file's name."""
     model = tmp_path / "best.rknn"
     model.write_bytes(content)
     detect(capsys, model, photos, status=1)
@@ -134,7 +134,7 @@ def test_coco(model, photos, tmp_path, capsys):
 
 
 def test_what_an_error_ends_leaves_the_old_results(model, photos, tmp_path, capsys, monkeypatch):
-    """The file is written beside and takes the old one's place at the end, also after Ctrl-C."""
+    """The new file replaces the old one at the end only, also after Ctrl-C."""
     folder = tmp_path / "out"
     folder.mkdir()
     path = folder / "results.jsonl"
@@ -226,7 +226,7 @@ def test_objects_are_numbered_over_frames(model, photos, classifier, tmp_path, c
         json.loads(line)
         for line in detect(capsys, model, path, path, "--track", "--json").splitlines()
     ]
-    # The second run through the source begins anew.
+    # The second run through the source starts from the beginning.
     numbers = [row["detections"][0]["tracker_id"] for row in rows]
     assert numbers == [-1, 0, 0] * 2
     lines = detect(capsys, model, photos, "--track").splitlines()
@@ -258,7 +258,7 @@ def with_password(url):
 
 @pytest.mark.parametrize("form", ["text", "yolo"])
 def test_no_password_is_shown(model, tmp_path, monkeypatch, capsys, caplog, form):
-    """In no form of the results, no name and no content of a file, no error, no log."""
+    """No result, file name, file, error or log contains it."""
     pytest.importorskip("cv2")
     monkeypatch.setattr(sources, "RECONNECT_S", 0.6)
     folder = tmp_path / "written"
@@ -280,7 +280,7 @@ def test_no_password_is_shown(model, tmp_path, monkeypatch, capsys, caplog, form
 
 
 def test_a_video_of_a_live_source_lasts_as_long_as_what_it_shows(tmp_path):
-    """Images are repeated where few come, and left out where too many do; a file's are not."""
+    """Images of a slow source are repeated, some of a fast one left out; files keep all images."""
     cv2 = pytest.importorskip("cv2")
 
     def frames_of(name, times, **source):
@@ -325,7 +325,7 @@ def test_an_image_of_a_server(model, tmp_path, capsys):
 
 
 def test_a_camera_that_goes(model, monkeypatch, capsys):
-    """What it showed is there; that it broke off is told, and the exit status says so."""
+    """Earlier results are kept, a message tells that the camera is gone, and the status is 1."""
     pytest.importorskip("cv2")
     monkeypatch.setattr(sources, "RECONNECT_S", 0.0)
     with RtspServer([np.full((48, 64, 3), 40 * i, np.uint8) for i in range(6)]) as server:
@@ -337,7 +337,7 @@ def test_a_camera_that_goes(model, monkeypatch, capsys):
 
 
 def test_a_classifier(classifier, photos, capsys):
-    """The most likely classes; what needs boxes is refused."""
+    """The most likely classes are printed; formats that need boxes are refused."""
     lines = detect(capsys, classifier, photos / "1.png", "--top", "2").splitlines()
     assert lines[0] == f"{photos / '1.png'}:"
     assert [line.split()[1] for line in lines[1:]] == ["2", "1"]
@@ -353,7 +353,7 @@ def test_a_classifier(classifier, photos, capsys):
 
 
 def test_classes_of_pixels(photos, tmp_path, capsys):
-    """Areas and masks, drawn; what needs boxes is refused, and so is a task that is not sure."""
+    """Areas and masks are printed and drawn; formats with boxes and unknown tasks are refused."""
     path, drawn = tmp_path / "scene.rknn", tmp_path / "drawn"
     path.write_bytes(scene.bundle(labels=["sky", "road", "tree"]))
     lines = detect(capsys, path, photos / "1.png", "--save", drawn).splitlines()
@@ -428,7 +428,7 @@ def test_vectors_and_keypoints(photos, tmp_path, capsys):
 
 
 def test_options_of_the_other_task_are_refused(model, classifier, photos, tmp_path, capsys):
-    """None is taken and then not heeded, whoever said what the task is."""
+    """No option is accepted and ignored, whether the file or ``--task`` names the task."""
     folder = tmp_path / "sort_rknn_model"
     folder.mkdir()
     (folder / "sort.rknn").write_bytes(classifier.read_bytes())
@@ -458,7 +458,7 @@ def test_an_image_that_cannot_be_read_stops_nothing(model, photos, capsys):
 
 
 def test_a_source_that_cannot_be_opened_stops_nothing(model, photos, capsys):
-    """Likewise: no video, no camera, a link to nowhere."""
+    """A missing video, a missing camera and a dead link are reported; other sources go on."""
     pytest.importorskip("cv2")
     (photos / "gone.png").symlink_to("nowhere")
     broken = [photos / "readme.txt", "/dev/video99", photos / "gone.png"]
@@ -511,7 +511,7 @@ def test_nothing_is_written_over_what_is_read(model, photos, tmp_path, capsys, o
 
 
 def test_patterns_that_the_shell_left_alone(model, photos, capsys):
-    """As in quotes, or on a shell that does not know them."""
+    """Quoted patterns, and patterns on shells without them, are expanded."""
     assert detect(capsys, model, photos / "*.png").count(": 1 object") == 1
     whole = detect(capsys, model, photos / ".." / "**", "--conf", "0.99", status=1).splitlines()
     assert whole == [f"{photos}/../photos/{name}: 0 objects" for name in ("1.png", "b.jpg")]

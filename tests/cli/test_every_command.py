@@ -110,7 +110,7 @@ def test_json(name, words, capsys) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_exit_status(name, words, capsys) -> None:
-    """A wrong command line is 2, with the usage; what cannot be done is 1, and says why."""
+    """A wrong command line is 2, with the usage; a failure is 1, with the reason."""
     with pytest.raises(SystemExit) as caught:
         main(words(name, ROWS[name].wrong))
     assert caught.value.code == 2
@@ -138,7 +138,7 @@ def test_no_color(name, words, capsys, monkeypatch) -> None:
 
 @pytest.mark.parametrize("closed", ["2", "0 1 2"])
 def test_closed_streams(closed: str, tmp_path) -> None:
-    """What the shell closed with `>&-` is nothing that a command fails by."""
+    """No command fails because the shell closed a stream with `>&-`."""
     code = (
         f"import os; [os.close(int(word)) for word in {closed!r}.split()]\n"
         f"os.execv({sys.executable!r}, [{sys.executable!r}, '-m', 'rknn_runtime', 'predict', "
@@ -178,7 +178,7 @@ def test_examples(name) -> None:
 
 
 def test_progress(words, capsys, monkeypatch) -> None:
-    """On a terminal a line counts what is done, and is gone in the end; --quiet shows none."""
+    """On a terminal a line counts the work and disappears at the end; --quiet shows none."""
     monkeypatch.setattr("rknn_runtime.cli.record.shows_progress", lambda given: not given.quiet)
     assert main(words("record", ROWS["record"].good)) == 0
     assert capsys.readouterr().err == "\r\x1b[K1 of 1 samples\r\x1b[K"

@@ -56,7 +56,7 @@ def test_a_page_tells_what_a_model_wants_and_gives(capsys: pytest.CaptureFixture
 def test_a_page_tells_what_run_takes(
     capsys: pytest.CaptureFixture[str], model: str, line: str
 ) -> None:
-    """Pixels for images, float32 for what is quantized here."""
+    """Pixels for images, float32 for other quantized inputs."""
     assert main(["info", str(MODELS / f"{model}.rknn")]) == 0
     assert f"  {line}" in capsys.readouterr().out
 
@@ -74,7 +74,7 @@ def test_the_page_in_the_documentation_is_what_is_printed(
 
 
 def test_a_page_of_a_batch_and_of_dynamic_shapes(capsys: pytest.CaptureFixture[str]) -> None:
-    """Both are facts of their own."""
+    """Both have a line."""
     assert main(["info", str(MODELS / "batch2_build_rk3588.rknn")]) == 0
     assert "2 images per run" in capsys.readouterr().out
     assert main(["info", str(MODELS / "dyn_in_rk3588.rknn")]) == 0
@@ -97,7 +97,7 @@ def test_several_models_are_rows(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_version_of_the_runtime_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """It decides the sizes; one that is not librknnmrt's is an error for its models alone."""
+    """It decides the sizes; a version that librknnmrt lacks is an error for its models alone."""
     paths = [str(MODELS / f"rank1_in_vec_{soc}.rknn") for soc in ("rk3588", "rv1106")]
     sizes = {}
     for option in ([], ["--runtime-version", "2.3.2"], ["--runtime-version", "1.5.2"]):
@@ -286,7 +286,7 @@ def test_a_container_of_the_other_runtime_is_warned_of() -> None:
 
 
 def test_emulate_tells_what_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """On the page with every node that is not exact, in the table as a word, in JSON whole."""
+    """The page lists every node that is not exact, the table has one word, JSON everything."""
     floats, refused = MODELS / "fc1000_softmax_rv1106.rknn", MODELS / "i16_ic1_w37_rv1106.rknn"
     other = tmp_path / "old.rknn"
     other.write_bytes(handmade.standard_model([IMAGE], [IMAGE], target="rk2118"))
@@ -308,7 +308,7 @@ def test_emulate_tells_what_runs(capsys: pytest.CaptureFixture[str], tmp_path: P
 
 
 def test_layers_stand_in_a_table_with_sums(capsys: pytest.CaptureFixture[str]) -> None:
-    """One row for each operator; what has no task or multiplications has 0 or a dash."""
+    """One row for each operator, with 0 or a dash for missing tasks or multiplications."""
     model = str(MODELS / "ic3_w37_rv1106.rknn")
     assert main(["info", "--layers", model]) == 0
     page = capsys.readouterr().out.partition("\nlayers\n")[2]

@@ -30,7 +30,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(capsys, *words):
-    """Return the status, and what was printed."""
+    """Return the status and the output."""
     status = main([*words])
     captured = capsys.readouterr()
     assert "Traceback" not in captured.err
@@ -81,7 +81,7 @@ def test_names(folder, capsys, form):
 
 
 #: Of a model: names of tensors and layers, and of an operator, in as many bytes as they have.
-#: Those of inputs and outputs stand in JSON, too, where a byte below 32 would be refused.
+#: Names of inputs and outputs are in JSON, too, which refuses bytes below 32.
 HOSTILE = {
     b"images": "\x9b31mE",
     b"output0": "\x85\x9b1mE",
@@ -113,7 +113,7 @@ def hostile(folder):
 
 
 def test_names_in_a_model_steer_no_terminal(hostile, capsys):
-    """What any command prints of tensors, layers and measurements is in lines of its own."""
+    """Names of tensors, layers and measurements never break a line or reach the terminal raw."""
     for row in (
         "info {m}", "info {m} --layers", "predict {m} --layers", "doctor {m} --sim",
         "bench {m} --sim --frames 1 --warm-up 0", "bench {m} --sim --frames 1 --markdown",
@@ -140,7 +140,7 @@ def test_a_video_without_frames(folder, capsys):
 
 
 def test_a_full_disk(folder, capsys):
-    """It is told with the file's name; what was measured is printed all the same."""
+    """The error has the file's name, and the measurements are printed."""
     full, told = "/dev/full", "rknn-runtime: /dev/full: no space left on device\n"
     Image.new("RGB", (8, 8)).save("a.png")
     np.save("a.npy", np.zeros((1, 64, 64, 3), np.uint8))

@@ -1,4 +1,4 @@
-"""What cannot be read or written is told in one wording by every command, before its work."""
+"""Every command reports unreadable and unwritable paths in one wording, before its work."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ detect model.rknn photos --sim --format yolo -o {x}
 sim-library {x}
 rknnlite --wheel {x}
 """
-#: What is no file to open: looked for in many places unless it has a slash (`test_a_library`),
+#: Names that no command opens itself: searched unless they have a slash (`test_a_library`),
 #: or made with all in it; a program.
 OTHER = {"--library", "--environment", "--python"}
 
@@ -92,7 +92,7 @@ def rows(table: str) -> list[str]:
 
 @pytest.fixture
 def tell(tmp_path, monkeypatch, capsys):
-    """Run a row in a folder with the files that it names; return what it told, in its one line."""
+    """Run a row in a folder with the files that it names; return its one line of output."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(MODEL, "model.rknn")
     (tmp_path / "photos").mkdir()

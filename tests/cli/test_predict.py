@@ -17,7 +17,7 @@ SHAPES = str(PROJECT / "examples" / "models" / "shapes_rk3588.rknn")
 def test_a_page_has_a_row_per_soc_and_says_that_nothing_was_measured(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Time, range, FPS, what bounds it, the error; what runs on the CPU by name."""
+    """Time, range, FPS, bound and error, and the names of layers on the CPU."""
     assert main(["predict", SHAPES]) == 0
     page = capsys.readouterr().out
     rows = {line.split()[0]: line for line in page.splitlines() if line.startswith("rk")}

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: with whole files, and a status of their own."""
+"""SIGTERM and SIGHUP end a command like Ctrl-C: with whole files, and their own status."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_video_is_whole(model, tmp_path):
 
 
 def test_a_report_is_whole_wherever_the_signal_comes():
-    """Also between what was written of an object and what is noted of it."""
+    """The report is whole even if the signal comes between writing an object and counting it."""
 
     class Interrupted(io.StringIO):
         writes = 0
@@ -109,7 +109,7 @@ def test_a_report_is_whole_wherever_the_signal_comes():
 
 
 def test_a_measurement_is_kept(tmp_path, monkeypatch, capsys):
-    """What was measured until then is written, and marked."""
+    """The frames until then are written and marked as interrupted."""
 
     def stop(self, name, done):
         if done == 5 and "warm-up" not in name:
@@ -135,7 +135,7 @@ def test_a_command(number, capsys, monkeypatch):
 
 
 def test_signals_that_others_handle_are_left_to_them(monkeypatch):
-    """What `nohup` ignores, what a program around this one does, and all of other threads."""
+    """Signals that `nohup` ignores or another program handles stay so, also in other threads."""
 
     def theirs(number, frame):
         pass

@@ -17,7 +17,7 @@ from paths import PROJECT
 from rknn_runtime.conversion import environment
 
 MODEL = PROJECT / "examples/models/shapes_rk3588.rknn"
-#: What takes the toolkit's place: it notes its calls, and "builds" the file that it is told to.
+#: The stand-in for the toolkit: it notes its calls, and "builds" the file that it is told to.
 STAND_IN = """
 import json, os, shutil
 from pathlib import Path
@@ -133,7 +133,7 @@ class Toolkit:
 
 @pytest.fixture
 def toolkit_process(installed, requirements, tmp_path, monkeypatch):
-    """The stand-in in a Python of its own: what it was called with, and where it is to fail."""
+    """The stand-in in a separate Python, with the calls that it got and the step that fails."""
     notes = tmp_path / "notes.json"
     monkeypatch.setattr(environment, "_DATA", requirements)
     monkeypatch.setenv("STAND_IN_NOTES", os.fspath(notes))

@@ -122,7 +122,7 @@ def _boxes(net, distances):
 
 
 def anchor_free(bins=16, extra=0, prefix="", old=False, prototypes=False, channels_last=False):
-    """YOLOv8 to 12 and 26: boxes, classes, and what comes besides, such as mask coefficients."""
+    """YOLOv8 to 12 and 26: boxes, classes, and extras such as mask coefficients."""
     net = Net()
     scales = net.features()
     parts = {"cv2": 4 * bins, "cv3": CLASSES, **({"cv4": extra} if extra else {})}
@@ -132,7 +132,7 @@ def anchor_free(bins=16, extra=0, prefix="", old=False, prototypes=False, channe
             for i, x in enumerate(scales)
         ]
         for part, n in parts.items()
-        # Distances that are not made of bins can be negative, which no trained network gives.
+        # Distances without bins can be negative, which no trained network gives.
         for mean in [4 if part == "cv2" and bins == 1 else 0]
     }
     if old:  # boxes and classes of a scale are joined first, and split when all scales are
@@ -323,7 +323,7 @@ def faces(head):
     for part, n in parts.items():
         rows = []
         for x, stride in zip(scales, strides):
-            # Distances of a trained network are not negative.
+            # A trained network has no negative distances.
             bias = 3 if (head, part) == ("scrfd", "bbox") else 0
             x = net.conv(x, 16, n * per_cell, bias=bias)
             if (head, part) == ("scrfd", "bbox"):

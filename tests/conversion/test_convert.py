@@ -24,7 +24,7 @@ pytest.importorskip("PIL")
 
 SCENES = PROJECT / "examples/scenes"
 SHAPES = PROJECT / "examples/models/shapes.onnx"
-#: What the stand-in "builds".
+#: The file that the stand-in "builds".
 MODEL = PROJECT / "examples/models/shapes_rk3588.rknn"
 NAMES = {i: f"thing {i}" for i in range(CLASSES)}
 
@@ -75,7 +75,7 @@ def test_a_detector_is_cut_and_described(toolkit_process, network):
     ],
 )
 def test_families_have_their_own_colours_and_means(toolkit, tmp_path, family, color, mean, std):
-    """Said in a note; what the user gives counts more."""
+    """A note names them; the user's own values win."""
     metadata = {}
     if family == "YOLOX":
         net = yolox()
@@ -113,7 +113,7 @@ def text_line(characters):
 
 
 def test_a_text_recognizer_keeps_its_characters(toolkit, tmp_path, capsys):
-    """In the custom string; if they do not fit, in a file beside the model, which a note names."""
+    """In the custom string; if they do not fit, in a file next to the model, which a note names."""
     path = tmp_path / "line.onnx"
     path.write_bytes(text_line("a\nb\n \n"))
     photos = tmp_path / "photos"
@@ -417,7 +417,7 @@ def test_arrays_are_taken_as_images(toolkit, network, tmp_path):
 
 
 def test_a_listing_of_the_toolkits_own_form_is_handed_on(toolkit, network):
-    """For networks of no image, such as those of several inputs."""
+    """It is for networks without an image, or with several inputs."""
     listing = network.with_suffix(".txt")
     array = network.with_suffix(".npy")
     np.save(array, np.zeros(3))

@@ -1,4 +1,4 @@
-"""Where heads are cut, and that `Detector` finds in the rest what the whole graph says."""
+"""Heads are cut at the right tensors, and `Detector` gives the results of the whole graph."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 
 NAMES = [f"class {i}" for i in range(CLASSES)]
-#: Net, its task, the head of what is left, that of the whole graph (None: not decoded there).
+#: Net, task, head of the cut graph, head of the whole graph (None: not decoded there).
 NETS = {
     "yolov8": (anchor_free(), "detect", "yolov8-split", "yolov8-single"),
     "yolov8, exported in 2023": (
@@ -96,7 +96,7 @@ def found_in(onnx, asked, threshold=0.2, **custom):
 
 
 def test_weights_are_not_copied_to_find_shapes(monkeypatch) -> None:
-    """Shape inference gets sizes alone, which Reshape needs: onnx copies what it gets thrice."""
+    """Shape inference gets only the sizes that Reshape needs: onnx copies its input thrice."""
     onnx = pytest.importorskip("onnx")
     helper, floats = onnx.helper, onnx.TensorProto.FLOAT
     weights = onnx.numpy_helper.from_array(np.ones((64, 3, 8, 8), np.float32), "weights")
@@ -131,7 +131,7 @@ def test_weights_are_not_copied_to_find_shapes(monkeypatch) -> None:
 
 @pytest.mark.parametrize("name", NETS)
 def test_a_cut_graph_detects_what_the_whole_one_says(name):
-    """The file alone tells the head, and its boxes are those of the graph's own end."""
+    """The file alone tells the head, and the boxes equal the graph's own."""
     pytest.importorskip("onnxruntime")
     net, task, cut_head, whole_head = NETS[name]
     graph = OnnxGraph(net.model(), "x.onnx")
@@ -165,7 +165,7 @@ def test_a_cut_graph_detects_what_the_whole_one_says(name):
     ],
 )
 def test_faces_of_a_cut_graph_are_those_of_the_whole(head, pixels, tmp_path):
-    """Boxes and points, by the file alone; colours and means are those of the project."""
+    """Boxes and points are equal from the file alone, with the project's colours and means."""
     pytest.importorskip("onnxruntime")
     path = tmp_path / "x.onnx"
     path.write_bytes(faces(head).model())
@@ -186,7 +186,7 @@ def test_faces_of_a_cut_graph_are_those_of_the_whole(head, pixels, tmp_path):
 
 
 def test_scales_of_ssd_have_other_numbers_of_anchors(tmp_path):
-    """Three in the first, then six; boxes are those of the rows that the graph ends with."""
+    """Three in the first scale, then six; the boxes equal the rows at the graph's end."""
     pytest.importorskip("onnxruntime")
     path = tmp_path / "x.onnx"
     path.write_bytes(ssd(5).model())
@@ -210,7 +210,7 @@ def test_scales_of_ssd_have_other_numbers_of_anchors(tmp_path):
 
 
 def test_points_of_yolov5_face_are_split_off(tmp_path):
-    """They are told by what the sigmoid leaves out; the anchors are those of the graph."""
+    """The sigmoid skips them, which tells them; the anchors come from the graph."""
     runtime = pytest.importorskip("onnxruntime")
     path = tmp_path / "x.onnx"
     path.write_bytes(anchored_faces().model())
@@ -249,7 +249,7 @@ def test_yolov5_of_eleven_classes_has_no_points(tmp_path, monkeypatch):
     [(False, "picodet", "a detector of PaddleDetection"), (True, "nanodet-plus", "NanoDet")],
 )
 def test_classes_and_distances_of_one_convolution_are_split(plus, head, family, tmp_path):
-    """PicoDet and NanoDet-Plus: each gets a scale of its own, and boxes are the whole graph's."""
+    """In PicoDet and NanoDet-Plus each part gets its own scale; boxes equal the whole graph's."""
     pytest.importorskip("onnxruntime")
     path = tmp_path / "x.onnx"
     path.write_bytes(distributions(plus).model())
@@ -343,7 +343,7 @@ def test_rt_detr_is_named_though_it_is_not_cut(joined, with_sigmoid, head, optio
 
 @pytest.mark.parametrize("end", ["scaled", "nms"])
 def test_boxes_of_a_graph_with_two_inputs_are_those_of_the_cut(end):
-    """PP-YOLOE as it is exported, with NMS or without: all of its boxes, in pixels of the image."""
+    """PP-YOLOE's export, with NMS or without: all boxes, in pixels of the image."""
     runtime = pytest.importorskip("onnxruntime")
     whole = pp_yoloe(end).model()
     image = np.float32(PIXELS.transpose(2, 0, 1)[None]) / 255
@@ -367,7 +367,7 @@ def test_anchors_are_read_from_the_graph(style):
 
 @pytest.mark.parametrize("end", ["scaled", "nms"])
 def test_an_input_that_only_what_is_cut_off_needs_goes_with_it(end, tmp_path):
-    """PP-YOLOE takes the scale of the image besides, for boxes in its pixels."""
+    """PP-YOLOE's second input is the scale of the image, for boxes in its pixels."""
     path = tmp_path / "x.onnx"
     path.write_bytes(pp_yoloe(end).model())
     load = {"inputs": ["images", "scale_factor"], "input_size_list": [[1, 3, SIZE, SIZE], [1, 2]]}
@@ -426,7 +426,7 @@ def test_yolov5s_masks_may_have_as_many_channels_as_its_boxes(tmp_path):
 
 
 def test_order_within_a_scale_is_boxes_classes_rest():
-    """With one class, a class and an angle have as many channels: the graph tells them apart."""
+    """With one class, class and angle have one channel each: the graph tells them apart."""
     graph = OnnxGraph(anchor_free(extra=1).model(), "x.onnx")
     tail = find_tail(graph)
     for i, scale in enumerate(tail.scales):

@@ -1,4 +1,4 @@
-"""The toolkit's environment: made once, made anew when broken, never half."""
+"""The toolkit's environment: made once, made again when broken, never half."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_an_unknown_version_is_refused(tmp_path):
 
 
 def test_every_requirement_is_pinned_and_hashed():
-    """One line a package; the toolkit's own version is that of the file's name."""
+    """Each package has one line; the file's name has the toolkit's version."""
     files = sorted(environment._DATA.iterdir())
     of_versions = [environment._DATA / f"requirements-{v}.txt" for v in environment.VERSIONS]
     assert {*of_versions, *environment._files("2.3.2", True)} == set(files)

@@ -35,7 +35,10 @@ def test_what_follows_a_convolution_is_a_part_of_it(tmp_path):
 
 
 def test_a_sum_is_a_part_of_the_later_convolution(tmp_path):
-    """As in ResNet; the activation behind it, too. After SiLU the toolkit keeps the sum apart."""
+    """As in ResNet, with the following activation.
+
+    After SiLU the toolkit keeps the sum separate.
+    """
     net = Net()
     x = net.conv("images", 3, 16, 3, 2)
     y = net.op("Add", net.conv(net.op("Relu", net.conv(x, 16, 16)), 16, 16), x)
@@ -50,7 +53,7 @@ def test_a_sum_is_a_part_of_the_later_convolution(tmp_path):
 
 
 def test_activations_that_exporters_spell_out(tmp_path):
-    """HardSwish of Paddle; scales after an activation are passes of their own."""
+    """Paddle's HardSwish is one; scales after an activation are separate passes."""
     net = Net()
     x = net.conv("images", 3, 16, 3, 2)
     six, three, nought = (net.const(np.float32(value)) for value in (6, 3, 0))

@@ -40,7 +40,7 @@ def bad_stem(act="Sigmoid", seed=0):
         x = net.op("Mul", x, net.op("Sigmoid", x), name="act")
     else:
         x = net.op("Relu", x, name="act")
-    # What comes after undoes the sizes, so that small channels count as much.
+    # The next layer undoes the sizes, so that small channels count as much.
     weights = net.rng.normal(0, 0.3, (16, 1, 3, 3)) / sizes[:, None, None, None]
     x = net.op(
         "Conv", x, net.const(weights), net.const(np.zeros(16)), group=16, pads=[1] * 4, name="deep"
@@ -118,7 +118,7 @@ def test_a_tensor_that_other_operators_read_is_not_split(tmp_path, frames):
 
 
 def test_biases_make_up_for_the_rounding_of_weights(tmp_path, frames):
-    """The mean of each output channel is that of float again."""
+    """The mean of each output channel equals float's again."""
     plan = planned(tmp_path, bad_stem())
     judge = FloatJudge(plan, frames, PIXELS, {})
 
@@ -143,7 +143,7 @@ def test_biases_make_up_for_the_rounding_of_weights(tmp_path, frames):
 
 
 def test_batch_normalization_and_constants_are_folded(tmp_path, frames):
-    """So that weights are what the toolkit rounds."""
+    """The resulting weights are the ones that the toolkit rounds."""
     net = Net()
     net.inputs = {"images": [1, 3, SIZE, SIZE]}
     x = net.conv("images", 3, 8)
@@ -191,7 +191,7 @@ def test_variants_are_other_images_of_one_size(frames):
 
 
 def layout_of(data, judge):
-    """What a file of the network stores, with ranges as the toolkit takes them."""
+    """The stored layout of a file of the network, with ranges as the toolkit takes them."""
     seen = seen_by(data, judge)
     inner = [n for n in Changed(data).tensors() if n not in ("stem", "deep", "mixed")]
     inner = [n for n in inner if not n.startswith(("sigmoid", "stem_", "deep_", "identity"))]
@@ -204,7 +204,7 @@ def layout_of(data, judge):
 
 
 class Bench:
-    """A toolkit of its own: a "file" is the network simulated in int8."""
+    """A stand-in toolkit: a "file" is the network simulated in int8."""
 
     def __init__(self, tmp_path, data, frames, monkeypatch, interrupt_at=None):
         self.plan = planned(tmp_path, data)

@@ -119,7 +119,7 @@ def test_misuse_is_told(jobs, tmp_path) -> None:
 
 
 def test_the_command(jobs, capsys, tmp_path) -> None:
-    """Prints the table and writes the plot; says what is missing."""
+    """It prints the table, writes the plot, and names missing files."""
     plot = tmp_path / "a.svg"
     command = ["accuracy", str(ONNX), "--for", "rk3588", "--calibrate", str(SCENES)]
     assert main([*command, "--device", "--limit", "1", "--plot", str(plot)]) == 0

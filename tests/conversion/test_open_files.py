@@ -1,4 +1,4 @@
-"""ONNX files with open shapes, with weights in other files, and without what is a default."""
+"""ONNX files with open shapes, weights in other files, or without default attributes."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_weights_in_another_file_are_read(beside, tmp_path, monkeypatch, capsys)
 
 @pytest.mark.parametrize("way", ["up", "absolute", "link", "short"])
 def test_weights_outside_of_the_folder_are_not_read(beside, tmp_path, way):
-    """Nor beyond the end of a file: a model must not read what is none of its own."""
+    """Weights outside of the folder or beyond the end of a file are refused."""
     secret = tmp_path / "secret"
     secret.write_bytes(bytes(100_000))
     model = onnx.load_model(str(beside), load_external_data=False)

@@ -1,4 +1,4 @@
-"""Planted mistakes are named with their cure, and nothing is said against what is right."""
+"""Planted mistakes are named with their cure, and right readings are not doubted."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_heads_with_means_of_their_own_are_not_told_to_take_0_to_1():
 def test_an_unusual_normalization_is_doubted(
     divisor: bytes, height: int, causes: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """If the usual one cannot be tried, or finds as much: what is found is no proof then."""
+    """It is doubted if the usual one cannot be tried, or finds as much."""
     data, usual = SHAPES.read_bytes(), b"'std': [255.0, 255.0, 255.0]"
     assert data.count(usual) == 1
     path = tmp_path / "unusual.rknn"
@@ -133,7 +133,7 @@ def test_nothing_is_said_against_right_files(path: Path) -> None:
 
 
 def test_a_network_in_float_does_not_say_how_its_boxes_are_scaled() -> None:
-    """So it is no mistake: a converted file's ranges say it."""
+    """Nothing is reported for it: only the ranges of a converted file show it."""
     pytest.importorskip("onnxruntime")
     found = try_readings(SHAPES.with_name("shapes.onnx"), [SCENE])
     assert found.causes == ()

@@ -58,7 +58,7 @@ def toolkit(tmp_path, monkeypatch):
 
 
 def test_calls_and_arrays_go_to_the_toolkit_and_back(toolkit):
-    """In the order of the calls; what the toolkit prints is no answer."""
+    """Answers come in the order of the calls, whatever the toolkit prints."""
     assert toolkit.config(mean_values=[[0, 0, 0]], target_platform="rk3588") is None
     assert (toolkit.load_onnx(model="net.onnx"), toolkit.load_onnx("other")) == (0, -1)
     array = np.arange(12, dtype=np.float32).reshape(1, 3, 4)[:, ::2]
@@ -73,7 +73,7 @@ def test_calls_and_arrays_go_to_the_toolkit_and_back(toolkit):
 
 
 def test_exceptions_come_back(toolkit):
-    """With Python's type and the toolkit's words; the toolkit's exit does not end the program."""
+    """They keep Python's type and the toolkit's words; the program survives the toolkit's exit."""
     with pytest.raises(ValueError, match="no such file"):
         toolkit.load_onnx("missing")
     with pytest.raises(AttributeError, match="nonsense"):

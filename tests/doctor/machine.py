@@ -48,11 +48,11 @@ class Case:
     search: int = 0
     #: It was written down before any rule was run on it.
     held_out: bool = False
-    #: The facts do not tell it apart from what is more common, so it stays wrong.
+    #: The facts look like a more common cause, so it stays wrong.
     unknown: bool = False
 
     def right(self, rule: str, cure: str) -> bool:
-        """Whether a first cause and its command are what the thread says."""
+        """Whether a first cause and its command equal the thread's."""
         names = self.rule.split("|")
         named = rule in names or names[0].startswith("new:")
         if self.cure.startswith("re:"):
@@ -61,13 +61,13 @@ class Case:
 
 
 def cases(name: str) -> list[Case]:
-    """Read a file of cases that lies beside this one."""
+    """Read a file of cases in this folder."""
     rows = json.loads(Path(__file__).with_name(name).read_text("utf-8"))
     return [Case(**row) for row in rows]
 
 
 def library(words: str) -> bytes:
-    """A library's file: a version and what is odd, as ``2.3.2``, ``1.6.0 mini 32 uclibc``."""
+    """A library's file: a version and oddities, as ``2.3.2``, ``1.6.0 mini 32 uclibc``."""
     version, *odd = words.split()
     if version == "html":
         return b"<!DOCTYPE html><html><title>librknnrt.so</title></html>"
@@ -101,7 +101,7 @@ def library(words: str) -> bytes:
 
 
 def model(words: str, folder: Path) -> ModelFacts:
-    """A model's facts: ``rk3588 2.3.2``, with ``v4`` a container version; or what it is instead."""
+    """A model's facts: ``rk3588 2.3.2``, perhaps the container version ``v4``; or another file."""
     if words in CONTENTS:
         path = folder / "model.rknn"
         path.write_bytes(CONTENTS[words])

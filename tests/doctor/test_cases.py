@@ -1,4 +1,4 @@
-"""Machines that public threads tell of: the first cause and the command that repairs it.
+"""Machines of public threads: the first cause and the command that repairs it.
 
 ``threads.json`` has 394 threads, found in eleven searches. Rows that are held out were written
 before any rule was run on them, so the first run on each set judged the rules of that day:
@@ -14,7 +14,7 @@ search right at first search right at first
 6      13 of 20
 ====== ============== ====== ==============
 
-``machines.json`` has a machine for what no thread shows.
+``machines.json`` has machines for rules without a thread.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def first(folder: Path, given: dict[str, Any]) -> Observation | None:
 
 @pytest.mark.parametrize("case", [*THREADS, *MACHINES], ids=lambda case: case.thread or case.rule)
 def test_first_cause_and_its_cure(case: Case, tmp_path: Path) -> None:
-    """The first cause is the thread's, and so is the command."""
+    """The first cause and its command are the thread's."""
     found = first(tmp_path, case.machine)
     is_right = found is not None and case.right(found.rule, found.cure)
     assert is_right != case.unknown, found

@@ -1,4 +1,4 @@
-"""The command and the call: what they print, return and refuse."""
+"""The command and the call: output, result and refusals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def diagnosed(folder: Path, **given: Any) -> Diagnosis:
 
 
 def test_the_line_of_the_log_is_shown(tmp_path: Path) -> None:
-    """Where it names what is wrong; of a long one the beginning, and braces are only braces."""
+    """The text quotes the line, a long one by its beginning, and braces stay braces."""
     line = "E RKNN: Unsupport CPU op: {Grid}Sample in this librknnrt.so, " + "please " * 100
     first = diagnosed(tmp_path, log=line).first
     assert first is not None and first.rule == "operator-unknown"
@@ -162,7 +162,7 @@ def test_a_model_that_cannot_be_read_is_an_error(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("name", ["library", "surroundings"])
 def test_arguments_of_another_type_are_refused(name: str) -> None:
-    """With what was expected."""
+    """The error names the expected type."""
     with pytest.raises(TypeError, match=f"{name}: expected"):
         doctor(**{name: 3})  # type: ignore[arg-type]
 
@@ -177,7 +177,7 @@ def test_no_content_of_a_model_ends_in_an_exception(kind: str, tmp_path: Path) -
 
 
 def test_a_library_without_functions_and_one_that_nobody_may_read(tmp_path: Path) -> None:
-    """Both are told, and so is a package that is too old."""
+    """Both are reported, as is a package that is too old."""
     built = build(tmp_path, lib=None, libs={"/usr/lib/librknnrt.so": "2.3.2"})
     file = built["root"] / "usr/lib/librknnrt.so"
     file.write_bytes(file.read_bytes().replace(b"rknn_run\0", b"rknn_jog\0"))
@@ -290,7 +290,7 @@ def test_another_root_is_judged_by_its_own_python(tmp_path: Path) -> None:
 
 
 def test_every_word_of_a_rule_is_known_and_every_sign_used() -> None:
-    """A misspelt word would never apply, and a sign that nobody uses is not there."""
+    """A misspelt word would never apply; every sign is used by a rule."""
     words = [word for rule in RULES for word in rule.when.split()]
     named = {word[4:] for word in words if word.startswith("log:")}
     facts = {word.lstrip("!").partition("=")[0] for word in words if not word.startswith("log:")}
@@ -304,7 +304,7 @@ def test_every_word_of_a_rule_is_known_and_every_sign_used() -> None:
 
 @pytest.mark.parametrize("kind", ["fifo", "socket", "endless", "folder", "loop"])
 def test_what_is_no_file_of_a_kernel_is_not_waited_for(kind: str, tmp_path: Path) -> None:
-    """In the place of any file of a tree, whoever reads it; in a process that would be ended."""
+    """A FIFO, socket, folder or endless file in place of any file of a tree stops nothing."""
     root = build(tmp_path, files=CLOCKS)["root"]
     asked = [path for path in root.rglob("*") if path.is_file()]
     asked += [root / path for path in ("proc/1/cgroup", "proc/meminfo", "var/log/kern.log",

@@ -1,4 +1,4 @@
-"""The camera example: sources, windows, and what it prints."""
+"""The camera example: sources, windows and output."""
 
 from __future__ import annotations
 

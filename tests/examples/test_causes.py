@@ -27,7 +27,7 @@ def found():
 
 
 def test_each_cause_spoils_the_detections(found) -> None:
-    """Ten objects are right; what is wrong is seen in their number, boxes or names."""
+    """Ten objects are right; each cause changes their number, boxes or names."""
     counts = {name: len(each) for name, each in found.items()}
     assert counts["right"] == counts["labels"] == counts["unit"] == 10
     assert counts["normalization"] == 300 and np.median(found["normalization"].confidence) == 1
@@ -39,7 +39,7 @@ def test_each_cause_spoils_the_detections(found) -> None:
 
 
 def test_the_page_has_a_small_picture_of_each(found) -> None:
-    """Ten causes and what is right."""
+    """There are pictures of ten causes and of the right reading."""
     page = (PROJECT / "docs" / "wrong-detections.md").read_text("utf-8")
     named = re.findall(r"images/wrong-([a-z-]+)\.jpg", page)
     assert sorted(named) == sorted(found) and len(named) == 11

@@ -1,4 +1,4 @@
-"""The example that prints what the Rust crate's example prints."""
+"""The example prints the lines of the Rust crate's example."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ NETS = EXAMPLE.parent.parent / "tests" / "data"
     "name", ["nets/shapes_yolov8", "nets/shapes_yolov5", "models/sp7x7_c33", "models/rank1_in_vec"]
 )
 def test_another_model_is_refused(name, image, monkeypatch, capsys):
-    """Several outputs, one of another form, or no image: it says what it wants."""
+    """Several outputs, one of another form, or no image: the message names the expected model."""
     with pytest.raises(SystemExit, match=r"coco_test\.py wants a YOLOv8 of one output, \[1, 4 \+"):
         run(monkeypatch, capsys, NETS / f"{name}_rk3588.rknn", image)
     assert capsys.readouterr().out == ""

@@ -1,4 +1,4 @@
-"""What all examples share: how they are started, what they take, how they end."""
+"""Shared by all examples: start, arguments and end."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_only_the_programs_are_installed():
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_errors_come_without_a_traceback(program, tmp_path):
-    """A model that is not there ends each example with one line that names it."""
+    """A missing model ends each example with one line that names it."""
     arguments = ["none.rknn", *["none.png"] * (program != "benchmark")]
     process = started(program, *arguments, "--library", "sim")
     out, err = process.communicate(timeout=300)
@@ -91,7 +91,7 @@ def folder(image):
 def test_ctrl_c_ends_with_what_is_done(
     program, arguments, first, status, model, image, folder, scores
 ):
-    """Without traceback; a camera reports what it has so far."""
+    """There is no traceback; a camera reports its results so far."""
     saved = image.with_name("last.png")
     paths = {"MODEL": model, "SCORES": scores, "IMAGE": image, "SAVED": saved, "FOLDER": folder}
     arguments = [paths.get(word, word) for word in arguments]
@@ -111,7 +111,7 @@ def test_ctrl_c_ends_with_what_is_done(
 
 
 def test_without_a_board_the_error_leads_to_the_simulated_npu(monkeypatch):
-    """The message of the package, in one piece, and what it is for a program."""
+    """The example prints the package's whole message, and how to select the simulated NPU."""
 
     def refused():
         raise LibraryLoadError('pass library="sim"', [("/a.so", "not there")])

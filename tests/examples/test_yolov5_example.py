@@ -68,7 +68,7 @@ def model(soc, tmp_path):
 
 
 def run(name, model, image, monkeypatch, capsys, *options):
-    """Run an example; return what it printed, as (label, box, confidence)."""
+    """Run an example; return its output as (label, box, confidence)."""
     argv = [name, str(model), str(image), "--library", "sim", *map(str, options)]
     monkeypatch.setattr("sys.argv", argv)
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")

@@ -1,4 +1,4 @@
-"""What is likely wrong with a model is found in its file; healthy models have no finding."""
+"""Likely faults of a model are found in its file; healthy models have no finding."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_second_sigmoid() -> None:
 
 
 def test_a_range_that_calibration_left() -> None:
-    """What kl_divergence or mmse cut by more than a tenth of what is kept."""
+    """Ranges that kl_divergence or mmse cut by more than a tenth are found."""
     cut = {"x": CalibratedRange(0.0, 2.0, 0.0, 4.0), "y": CalibratedRange(-1.0, 1.0, -1.1, 1.1)}
     (finding,) = findings(split(0.0, 1.0), cut)
     assert (finding.kind, finding.tensors) == ("saturation", ("x",))
@@ -145,7 +145,7 @@ def test_the_command_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_photos_are_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is found in them is a symptom only if no photo can show it."""
+    """Objects are a symptom only if no photo can show them."""
     image = pytest.importorskip("PIL.Image")
     command = ["info", "--health", str(SHAPES), "--photos"]
     assert main([*command, str(PROJECT / "examples" / "scenes")]) == 0
