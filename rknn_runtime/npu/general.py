@@ -202,6 +202,8 @@ class GeneralModel(LoadedModel):
         Raises:
             UnavailableError: The runtime does not have the general API, or no
                 ``rknn_set_core_mask``.
+            ValueError: Flags that leave memory, caches or timing to the caller, or specs that
+                do not fit the model. All other exceptions are those of `Model`.
         """
         library = open_library(library)
         for function in ("rknn_inputs_set", "rknn_outputs_get", "rknn_outputs_release"):
@@ -311,6 +313,8 @@ class GeneralModel(LoadedModel):
         Raises:
             RknnError: The runtime returned another number of bytes than an output has.
             RknnStatusError: The runtime failed; librknnmrt always does.
+            ValueError: Another shape, not C-contiguous, or ``out`` is not writable, overlaps, or
+                has another number of arrays than the outputs.
         """
         with self._context.lock:
             self._context.check_chosen()

@@ -81,8 +81,11 @@ class Model(LoadedModel):
             InvalidModelError: The file is no model, or one that this runtime refuses.
             LibraryLoadError: No runtime library could be loaded.
             OSError: The file cannot be read.
+            RknnError: The runtime's description of the model contradicts itself.
             UnavailableError: The runtime has no ``rknn_set_core_mask``, or no
                 ``rknn_mem_sync`` although ``flags`` need it.
+            ValueError: Flags that a model cannot honour, specs that do not fit the model or
+                this runtime, or a ``share_weights_with`` of another library.
         """
         library = open_library(library)
         if init_flags(flags) & SYNC_FLAGS:
@@ -245,6 +248,8 @@ class Model(LoadedModel):
         Raises:
             BufferError: The CPU does not see the memory that you bound.
             RuntimeError: As for `input_view`.
+            ValueError: ``out`` has another shape, is not C-contiguous or not writable, or overlaps
+                the model's own memory.
         """
         with self._context.lock:
             self._context.check_chosen()
@@ -450,6 +455,9 @@ class Model(LoadedModel):
 
         Args:
             memory: Of this model, of at least ``model.memory_size.weight_bytes``.
+
+        Raises:
+            ValueError: The model was loaded without ``MEM_ALLOC_OUTSIDE``, or as in `bind_input`.
         """
         self._give(WEIGHTS, memory)
 
@@ -461,6 +469,10 @@ class Model(LoadedModel):
 
         Args:
             memory: Of this model, of at least ``model.memory_size.internal_bytes``.
+
+        Raises:
+            ValueError: The model was loaded without ``MEM_ALLOC_OUTSIDE`` or
+                ``INTERNAL_ALLOC_OUTSIDE``, or as in `bind_input`.
         """
         self._give(INTERNAL, memory)
 

@@ -82,7 +82,9 @@ class CustomOpNode:
             Text as str, numbers as a 1-D array of int64 or float32, also where it is one. Copies.
 
         Raises:
+            RknnError: The runtime's answer makes no sense.
             RuntimeError: Called elsewhere, or by another thread.
+            ValueError: A name that C does not take.
         """
         text = c_text(name, "name")
         if self._thread != get_ident():

@@ -182,6 +182,9 @@ class Detector(ImageModel):
             RknnStatusError: The runtime failed.
             RuntimeError: Called in the middle of another call, as by a signal handler; or the
                 model's shapes were changed.
+            TypeError: `image` cannot be an image.
+            ValueError: `image` has a wrong shape, `color` or `matrix` is not known, or the model
+                takes NV12 alone.
         """
         found: Detections = self._run(image, color, matrix, full_range)
         if self._judge is not None:
