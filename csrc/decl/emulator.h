@@ -100,6 +100,40 @@ typedef struct {
 typedef int rkr_emu_open_fn(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out,
                             char *error, size_t error_size);
 
+/* Memory of somebody else for a machine, such as what an NPU can reach: `get` returns zeroed bytes
+ * that last longer than the emulator, or NULL. */
+typedef struct {
+    void *self;
+    void *(*get)(void *self, size_t bytes);
+} rkr_emu_memory;
+
+/* The same in that memory, with the commands kept for rkr_emu_get_commands. */
+typedef int rkr_emu_open_in_fn(const uint8_t *bytes, size_t size, uint32_t graph,
+                               const rkr_emu_memory *memory, rkr_emu **out, char *error,
+                               size_t error_size);
+
+typedef struct {
+    uint32_t node;
+    uint32_t enabled;    /* blocks */
+    uint32_t interrupts; /* that end it */
+    uint32_t cleared;    /* interrupts that are reset before */
+    uint32_t uses_lut;
+    uint32_t loads_lut;
+    uint32_t pools;         /* by the PPU */
+    uint32_t is_understood; /* its addresses are checked, too */
+} rkr_emu_task;
+
+/* A task of a model that was opened with rkr_emu_open_in. */
+typedef int rkr_emu_get_task_fn(const rkr_emu *emu, uint32_t task, rkr_emu_task *out);
+
+/* The command words of a task for the inputs as they were set, with `base` added to addresses in
+ * the machine's memory: as the file has them, or written out in full so that they rely on no other
+ * task (not of mini containers). `*count` is the room, then how many there are; RKR_ERR_OVERFLOW
+ * and nothing written if it is too small. The four words that lead to the next task are not among
+ * them. */
+typedef int rkr_emu_get_commands_fn(const rkr_emu *emu, uint32_t task, int is_whole, uint32_t base,
+                                    uint64_t *words, size_t *count);
+
 /* Also accepts NULL. */
 typedef void rkr_emu_close_fn(rkr_emu *emu);
 

@@ -211,7 +211,9 @@ static int allocate_memory(loader *l, uint64_t constant_bytes, uint64_t internal
     }
     model->constant_bytes = constant_bytes;
     model->memory_bytes = constant_bytes + internal_bytes;
-    model->memory = calloc(1, (size_t)model->memory_bytes + 1);
+    const size_t bytes = (size_t)model->memory_bytes + 1;
+    model->memory = model->outside == NULL ? calloc(1, bytes)
+                                           : model->outside->get(model->outside->self, bytes);
     return model->memory == NULL ? emu_fail(model, RKR_ERR_MEMORY, "no memory for the model")
                                  : RKR_OK;
 }
@@ -354,6 +356,12 @@ static int copy_commands(loader *l, const uint8_t *bytes, uint64_t size) {
         return emu_fail(l->model, RKR_ERR_MEMORY, "no memory for the commands");
     }
     memcpy(l->model->words, bytes, l->model->n_words * 8);
+    if (l->model->outside != NULL && !l->mini) {
+        l->model->is_address = calloc(l->model->n_words + 1, 1);
+        if (l->model->is_address == NULL) {
+            return emu_fail(l->model, RKR_ERR_MEMORY, "no memory for the commands");
+        }
+    }
     return RKR_OK;
 }
 
@@ -411,6 +419,9 @@ static int relocate_tensor(loader *l, emu_tensor *tensor, rkr_vector places) {
             tensor->first_addend = addend;
         }
         l->model->words[at] = (l->model->words[at] & ~((uint64_t)UINT32_MAX << 16)) | value << 16;
+        if (l->model->is_address != NULL) {
+            l->model->is_address[at] = 1;
+        }
     }
     return RKR_OK;
 }
@@ -494,6 +505,8 @@ static int read_tasks(loader *l) {
         const uint8_t *entry = l->table + (size_t)(first + i) * TASK_BYTES;
         tasks[i].node = (uint32_t)emu_number(entry + 4, 4);
         tasks[i].enabled = (uint32_t)emu_number(entry + 8, 4);
+        tasks[i].interrupts = (uint32_t)emu_number(entry + 12, 4);
+        tasks[i].cleared = (uint32_t)emu_number(entry + 16, 4);
         tasks[i].words = (uint32_t)emu_number(entry + 24, 4);
         const uint64_t offset = emu_number(entry + 32, 8);
         tasks[i].first_word = offset % 8 == 0 ? offset / 8 : UINT64_MAX;
@@ -607,13 +620,14 @@ static int load(loader *l, const uint8_t *bytes, size_t size, uint32_t graph) {
     return status != RKR_OK ? status : l->old ? emu_collect_old(l) : read_tasks(l);
 }
 
-int emu_open_model(const uint8_t *bytes, size_t size, uint32_t graph, emu_model **out, char *error,
-                   size_t error_size) {
+int emu_open_model(const uint8_t *bytes, size_t size, uint32_t graph, const rkr_emu_memory *outside,
+                   emu_model **out, char *error, size_t error_size) {
     *out = NULL;
     emu_model *model = calloc(1, sizeof *model);
     if (model == NULL) {
         return RKR_ERR_MEMORY;
     }
+    model->outside = outside;
     loader l = {.model = model};
     int status = load(&l, bytes, size, graph);
     if (model->lacks_memory) { /* whatever became of it, such as a text that is empty */

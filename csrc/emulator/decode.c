@@ -14,6 +14,7 @@
 #include "emulator/convolution.h"
 #include "emulator/dpu_fast.h"
 #include "emulator/maps.h"
+#include "emulator/program.h"
 #include "emulator/proven.h"
 
 #include <math.h>
@@ -29,6 +30,7 @@
 typedef struct {
     rkr_emu *emu;
     uint32_t registers[EMU_BLOCKS][2][EMU_BLOCK_REGISTERS];
+    uint8_t is_address[EMU_BLOCKS][2][EMU_BLOCK_REGISTERS];
     uint8_t group[EMU_BLOCKS];
     emu_lut_tables *lut;
     emu_lut_tables *luts[8], *spare_lut; /* see settle_lut */
@@ -113,7 +115,7 @@ static void settle_lut(decoder *d) {
     }
 }
 
-static bool write_word(decoder *d, uint64_t word) {
+static bool write_word(decoder *d, uint64_t word, bool is_address) {
     const uint32_t number = (uint32_t)(word & 0xffff);
     const uint32_t value = (uint32_t)(word >> 16);
     const uint32_t target = (uint32_t)(word >> 48);
@@ -133,6 +135,7 @@ static bool write_word(decoder *d, uint64_t word) {
         return write_lut(d, number, value);
     }
     d->registers[block][d->group[block]][(number & 0x3ff) >> 2] = value;
+    d->is_address[block][d->group[block]][(number & 0x3ff) >> 2] = is_address;
     return true;
 }
 
@@ -320,6 +323,20 @@ static void note_factors(const decoder *d, const emu_task_entry *entry, emu_node
     }
 }
 
+/* For a driver that starts each task by itself. */
+static void keep_whole(const decoder *d, const emu_task_entry *entry, const emu_task *task) {
+    emu_effective r = {{NULL}, {NULL}, {NULL}};
+    for (uint32_t bit = 0; bit < 8; bit++) {
+        const uint32_t block = enabled_block[bit];
+        if ((entry->enabled >> bit & 1) != 0 && block != 0) {
+            r.values[block] = d->registers[block][d->group[block]];
+            r.is_address[block] = d->is_address[block][d->group[block]];
+            r.known[block] = d->known[block];
+        }
+    }
+    (void)emu_keep_whole(d->emu, (uint32_t)(task - d->emu->tasks), entry, &r);
+}
+
 static void decode_entry(decoder *d, const emu_task_entry *entry, emu_task *task) {
     rkr_emu *emu = d->emu;
     emu_node *node = &emu->nodes[entry->node];
@@ -327,7 +344,9 @@ static void decode_entry(decoder *d, const emu_task_entry *entry, emu_task *task
     d->loads_lut = false;
     emu->model->error[0] = 0;
     for (uint64_t i = 0; i < entry->words; i++) {
-        understood = write_word(d, emu->model->words[entry->first_word + i]) && understood;
+        const uint64_t at = entry->first_word + i;
+        const bool is_address = emu->model->is_address != NULL && emu->model->is_address[at] != 0;
+        understood = write_word(d, emu->model->words[at], is_address) && understood;
     }
     if (d->loads_lut) {
         settle_lut(d);
@@ -337,6 +356,9 @@ static void decode_entry(decoder *d, const emu_task_entry *entry, emu_task *task
     task->node = entry->node;
     task->enabled = entry->enabled;
     understood = understood && decode_task(d, entry->enabled, task);
+    if (emu->whole != NULL) {
+        keep_whole(d, entry, task);
+    }
     for (uint32_t bit = 0; bit < 8; bit++) {
         if ((entry->enabled >> bit & 1) != 0) {
             d->group[enabled_block[bit]] ^= 1;
@@ -401,6 +423,9 @@ int emu_decode_tasks(rkr_emu *emu) {
         free(is_used);
         free(d);
         return emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for the tasks");
+    }
+    if (emu->model->is_address != NULL) {
+        emu->whole = emu_allocate(emu->model, count, sizeof *emu->whole);
     }
     d->emu = emu;
     emu->n_tasks = count;

@@ -88,6 +88,11 @@ static int prepare(rkr_emu *emu) {
 
 int rkr_emu_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out, char *error,
                  size_t error_size) {
+    return rkr_emu_open_in(bytes, size, graph, NULL, out, error, error_size);
+}
+
+int rkr_emu_open_in(const uint8_t *bytes, size_t size, uint32_t graph, const rkr_emu_memory *memory,
+                    rkr_emu **out, char *error, size_t error_size) {
     if (bytes == NULL || out == NULL) {
         return RKR_ERR_ARGUMENT;
     }
@@ -96,7 +101,7 @@ int rkr_emu_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **ou
     if (emu == NULL) {
         return RKR_ERR_MEMORY;
     }
-    int status = emu_open_model(bytes, size, graph, &emu->model, error, error_size);
+    int status = emu_open_model(bytes, size, graph, memory, &emu->model, error, error_size);
     if (status != RKR_OK) {
         free(emu);
         return status;

@@ -13,6 +13,9 @@
 #define RKR_EMU_EXPORT __attribute__((visibility("default")))
 
 RKR_EMU_EXPORT rkr_emu_open_fn rkr_emu_open;
+RKR_EMU_EXPORT rkr_emu_open_in_fn rkr_emu_open_in;
+RKR_EMU_EXPORT rkr_emu_get_task_fn rkr_emu_get_task;
+RKR_EMU_EXPORT rkr_emu_get_commands_fn rkr_emu_get_commands;
 RKR_EMU_EXPORT rkr_emu_close_fn rkr_emu_close;
 RKR_EMU_EXPORT rkr_emu_error_fn rkr_emu_error;
 RKR_EMU_EXPORT rkr_emu_get_info_fn rkr_emu_get_info;

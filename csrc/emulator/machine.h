@@ -7,6 +7,7 @@
  *   check.c         every address of a decoded task lies in the machine's memory
  *   proven.c doubts.c faults.c   what is not sure of a decoded task
  *   compressed.c    weights that the toolkit compressed
+ *   program.c       commands for an NPU
  *   convolution*.c  CNA and CORE: accumulators
  *   dpu*.c lut.c    DPU: from accumulators or memory to stored values
  *   pooling.c       PPU
@@ -31,6 +32,7 @@ struct emu_operator;
 struct emu_attributes;
 struct emu_lut_bytes;
 struct emu_crew;
+struct emu_whole;
 
 typedef enum {
     EMU_NODE_NOTHING,
@@ -84,6 +86,7 @@ struct rkr_emu {
     emu_unpacked *unpacked;
     uint64_t unpacked_bytes;
     uint32_t n_unpacked;
+    struct emu_whole *whole; /* per task, written out in full; NULL: nobody asks */
 };
 
 /* Refuse a command: the text becomes the node's reason. Returns false. */

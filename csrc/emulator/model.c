@@ -55,14 +55,22 @@ int emu_fail(emu_model *model, int status, const char *format, ...) {
     return status;
 }
 
-void emu_drop_commands(emu_model *model) {
-    rkr_close_model(model->file);
+static void free_commands(emu_model *model) {
     free(model->words);
+    free(model->is_address);
     free(model->tasks);
-    model->file = NULL;
     model->words = NULL;
+    model->is_address = NULL;
     model->tasks = NULL;
     model->n_words = model->n_tasks = 0;
+}
+
+void emu_drop_commands(emu_model *model) {
+    rkr_close_model(model->file);
+    model->file = NULL;
+    if (model->outside == NULL) {
+        free_commands(model);
+    }
 }
 
 void emu_close_model(emu_model *model) {
@@ -75,7 +83,10 @@ void emu_close_model(emu_model *model) {
         model->blocks = next;
     }
     emu_drop_commands(model);
-    free(model->memory);
+    free_commands(model);
+    if (model->outside == NULL) {
+        free(model->memory);
+    }
     free(model);
 }
 

@@ -42,6 +42,7 @@ typedef struct {
 typedef struct {
     uint32_t node;
     uint32_t enabled;
+    uint32_t interrupts, cleared; /* of what it waits for, and what is reset before */
     uint32_t words;
     uint64_t first_word;
 } emu_task_entry;
@@ -62,6 +63,7 @@ typedef struct {
     const uint32_t *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
     rkr_emu_normalisation *normalisations; /* per input */
+    const rkr_emu_memory *outside;         /* NULL: the memory is the emulator's own */
     uint8_t *memory;                       /* the machine's */
     uint64_t memory_bytes;
     uint64_t constant_bytes; /* at the begin of the memory */
@@ -69,6 +71,7 @@ typedef struct {
     bool lacks_weights;      /* the file has none for commands that read them */
     uint64_t *words;         /* commands */
     size_t n_words;
+    uint8_t *is_address; /* per word: an address in memory; NULL: nobody asks, or all are final */
     emu_task_entry *tasks;
     uint32_t n_tasks;
 
@@ -81,10 +84,10 @@ typedef struct {
 
 /* Read a file, whose bytes must stay until its commands are dropped. On failure `error` (may be
  * NULL) gets the reason. */
-int emu_open_model(const uint8_t *bytes, size_t size, uint32_t graph, emu_model **out, char *error,
-                   size_t error_size);
+int emu_open_model(const uint8_t *bytes, size_t size, uint32_t graph, const rkr_emu_memory *outside,
+                   emu_model **out, char *error, size_t error_size);
 void emu_close_model(emu_model *model);
-/* The file, its commands and tasks are not needed any more. */
+/* The file is not needed any more; nor are its commands and tasks, if the memory is our own. */
 void emu_drop_commands(emu_model *model);
 
 /* Zeroed memory that lives as long as the model; NULL with an error. */

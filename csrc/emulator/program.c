@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Commands as an NPU takes them. Addresses in the machine's memory become device addresses:
+ *     word := word + base
+ * Those of mini containers are final: the driver is told the base.
+ *
+ * A task of a file relies on what tasks before it left in the registers. Written out in full it
+ * relies on nothing: the group of registers is chosen anew, and each register that files write is
+ * written, in the order in which the compiler does it: some of CNA first, then by block and
+ * number.
+ *
+ * A binding changes the commands of convolutions that read an image (inputs.c): those words are
+ * changed here as librknnrt does it. */
+#include "emulator/program.h"
+
+#include "emulator/numbers.h"
+
+#include <string.h>
+
+#define S_POINTER 0x004u
+#define POINTER_TOGGLES 0xeu /* both groups in turn, by the executer, too */
+#define LUT_ACCESS 0x4100u
+#define LUT_DATA 0x4104u
+#define LAST_CONTROL 0x008u /* status, pointer and enable stand up to here */
+
+static const uint16_t targets[EMU_BLOCKS] = {
+    [EMU_CNA] = 0x0201,  [EMU_CORE] = 0x0801, [EMU_DPU] = 0x1001,
+    [EMU_RDMA] = 0x2001, [EMU_PPU] = 0x4001,  [EMU_PPU_RDMA] = 0x8001,
+};
+/* Of CNA, before all others; 100c comes once more in its place. */
+static const uint16_t first_of_cna[] = {0x1040, 0x1104, 0x1100, 0x100c};
+#define N_FIRST (sizeof first_of_cna / sizeof first_of_cna[0])
+/* Most words of a task without its LUT. */
+#define MOST_WORDS (EMU_BLOCKS * EMU_BLOCK_REGISTERS)
+
+static uint64_t word_of(uint32_t block, uint32_t number, uint32_t value) {
+    return (uint64_t)targets[block] << 48 | (uint64_t)value << 16 | number;
+}
+
+typedef struct {
+    uint64_t *words;
+    uint8_t *is_address;
+    uint32_t n;
+} writer;
+
+static void add(writer *w, const emu_effective *r, uint32_t number) {
+    const uint32_t block = number >> 12, i = (number & 0x3ff) >> 2;
+    w->words[w->n] = word_of(block, number, r->values[block][i]);
+    w->is_address[w->n++] = r->is_address[block][i];
+}
+
+static void add_registers(writer *w, const emu_effective *r) {
+    for (size_t i = 0; i < N_FIRST && r->values[EMU_CNA] != NULL; i++) {
+        add(w, r, first_of_cna[i]);
+    }
+    for (uint32_t block = EMU_DPU; block < EMU_BLOCKS; block++) { /* of the others: the kernel */
+        if (r->values[block] != NULL) {
+            w->words[w->n++] = word_of(block, block << 12 | S_POINTER, POINTER_TOGGLES);
+        }
+    }
+    for (uint32_t block = 1; block < EMU_BLOCKS; block++) {
+        for (uint32_t i = 0; r->values[block] != NULL && i < EMU_BLOCK_REGISTERS; i++) {
+            const uint32_t number = block << 12 | i << 2;
+            const bool is_control = i << 2 <= LAST_CONTROL;
+            const bool is_lut = number == LUT_ACCESS || number == LUT_DATA;
+            if (!is_control && !is_lut && (r->known[block][i] != 0 || r->values[block][i] != 0)) {
+                add(w, r, number);
+            }
+        }
+    }
+}
+
+bool emu_keep_whole(rkr_emu *emu, uint32_t task, const emu_task_entry *entry,
+                    const emu_effective *registers) {
+    const uint64_t *words = emu->model->words + entry->first_word;
+    const size_t room = MOST_WORDS + entry->words;
+    writer w = {emu_allocate(emu->model, room, sizeof *w.words), NULL, 0};
+    w.is_address = emu_allocate(emu->model, room, 1);
+    if (w.words == NULL || w.is_address == NULL) {
+        return false;
+    }
+    add_registers(&w, registers);
+    for (uint32_t i = 0; i < entry->words; i++) {
+        const uint32_t number = (uint32_t)(words[i] & 0xffff);
+        if (words[i] >> 48 == targets[EMU_DPU] && (number == LUT_ACCESS || number == LUT_DATA)) {
+            w.words[w.n++] = words[i];
+        }
+    }
+    emu->whole[task] = (emu_whole){w.n, w.words, w.is_address};
+    return true;
+}
+
+/* ---- what a binding changes ---- */
+
+/* Whether a convolution reads an image of a SoC whose file leaves the conversion of pixels to the
+ * runtime. */
+static bool is_bound(const rkr_emu *emu, const emu_task *task) {
+    return task->kind == EMU_TASK_CONVOLUTION && task->conv.pixels && !task->conv.wide &&
+           !emu->soc->converts_in_file;
+}
+
+#define BYPASS 0xbu              /* 104c, as files have it */
+#define BYPASS_OF_QUANTIZED 0x9u /* as librknnrt writes it for values that are quantized */
+
+static uint32_t bound_value(const emu_task *task, uint32_t number, uint32_t value) {
+    const emu_convolution *conv = &task->conv;
+    const emu_conversion *conversion = &conv->conversion;
+    const uint32_t row = conv->in_line / conv->in_c, file_row = conv->file_in_line / conv->in_c;
+    switch (number) {
+    case 0x1020:
+        return (value & 0xffff) | conv->in_w << 16;
+    case 0x107c:
+        return value + row - file_row;
+    case 0x1080:
+        return value - row + file_row;
+    case 0x104c:
+        return conversion->on
+                   ? (uint32_t)conversion->shift[0] << 4 | conversion->shift[1] << 10 |
+                         (uint32_t)conversion->shift[2] << 16 | (uint32_t)conversion->shift[3] << 22
+               : conv->reads_quantized ? BYPASS_OF_QUANTIZED
+                                       : BYPASS;
+    case 0x1050:
+    case 0x1054:
+    case 0x1058:
+    case 0x105c: {
+        const uint32_t c = (number - 0x1050) / 4;
+        return conversion->on && c < conv->in_c
+                   ? (uint32_t)conversion->scale[c] << 16 | (uint16_t)conversion->offset[c]
+                   : value;
+    }
+    case 0x1180:
+        return conversion->on ? (1u << (4 * conv->in_c)) - 1 : value;
+    default:
+        return value;
+    }
+}
+
+/* ---- the public functions ---- */
+
+static bool loads_lut(const rkr_emu *emu, const emu_task_entry *entry) {
+    const uint64_t data = (uint64_t)targets[EMU_DPU] << 48 | LUT_DATA;
+    uint32_t entries = 0; /* a task that does not load one writes a single 0 */
+    for (uint32_t i = 0; i < entry->words; i++) {
+        const uint64_t word = emu->model->words[entry->first_word + i];
+        entries += (word & ~((uint64_t)UINT32_MAX << 16)) == data;
+    }
+    return entries > 1;
+}
+
+int rkr_emu_get_task(const rkr_emu *emu, uint32_t task, rkr_emu_task *out) {
+    if (emu == NULL || out == NULL || task >= emu->n_tasks || emu->model->tasks == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    const emu_task_entry *entry = &emu->model->tasks[task];
+    const emu_task *decoded = &emu->tasks[task];
+    *out = (rkr_emu_task){
+        .node = entry->node,
+        .enabled = entry->enabled,
+        .interrupts = entry->interrupts,
+        .cleared = entry->cleared,
+        .loads_lut = loads_lut(emu, entry),
+        .uses_lut = decoded->kind != EMU_TASK_POOLING && decoded->kind != EMU_TASK_UNKNOWN &&
+                    decoded->dpu.lut.tables != NULL,
+        .pools = decoded->kind == EMU_TASK_POOLING,
+        .is_understood = decoded->kind != EMU_TASK_UNKNOWN,
+    };
+    return RKR_OK;
+}
+
+int rkr_emu_get_commands(const rkr_emu *emu, uint32_t task, int is_whole, uint32_t base,
+                         uint64_t *words, size_t *count) {
+    if (emu == NULL || count == NULL || task >= emu->n_tasks || emu->model->words == NULL ||
+        (is_whole && emu->whole == NULL)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    const emu_task_entry *entry = &emu->model->tasks[task];
+    const emu_task *decoded = &emu->tasks[task];
+    const uint64_t *from =
+        is_whole ? emu->whole[task].words : emu->model->words + entry->first_word;
+    const uint8_t *is_address = is_whole ? emu->whole[task].is_address
+                                : emu->model->is_address != NULL
+                                    ? emu->model->is_address + entry->first_word
+                                    : NULL;
+    const size_t n = is_whole ? emu->whole[task].n_words : entry->words;
+    const size_t room = *count;
+    *count = n;
+    for (size_t i = 0; i < n && n <= room; i++) {
+        const uint32_t number = (uint32_t)(from[i] & 0xffff);
+        uint32_t value = (uint32_t)(from[i] >> 16);
+        if (is_address != NULL && is_address[i]) {
+            value += base;
+        } else if (is_bound(emu, decoded)) {
+            value = bound_value(decoded, number, value);
+        }
+        words[i] = (from[i] & ~((uint64_t)UINT32_MAX << 16)) | (uint64_t)value << 16;
+    }
+    return n <= room ? RKR_OK : RKR_ERR_OVERFLOW;
+}

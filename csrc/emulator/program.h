@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The commands of tasks for an NPU: as the file has them, or each task written out in full. */
+#pragma once
+
+#include "emulator/machine.h"
+
+/* The registers that a task runs with, by block: NULL where it does not use the block. */
+typedef struct {
+    const uint32_t *values[EMU_BLOCKS];
+    const uint8_t *is_address[EMU_BLOCKS];
+    const uint32_t *known[EMU_BLOCKS]; /* not 0: files write this register */
+} emu_effective;
+
+/* A task in full. */
+typedef struct emu_whole {
+    uint32_t n_words;
+    const uint64_t *words;
+    const uint8_t *is_address; /* per word */
+} emu_whole;
+
+/* Keep task `task` in full: its registers, and the LUT entries among its words in the file. */
+bool emu_keep_whole(rkr_emu *emu, uint32_t task, const emu_task_entry *entry,
+                    const emu_effective *registers);
