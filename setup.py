@@ -56,7 +56,12 @@ LIBRARIES = {
         ["csrc/sim", "csrc/api", "csrc/emulator", "csrc/modelfile"],
         ["-lm", "-lpthread", "-Wl,-Bsymbolic"],
     ),
-    "rknn_runtime/sim/librknn_board.so": (["csrc/sim/board"], ["-ldl"]),
+    # With the emulator of the library before it, which lies beside it.
+    "rknn_runtime/sim/librknn_open.so": (
+        ["csrc/open", "csrc/api", "csrc/modelfile"],
+        ["-lm", "-lpthread", "-Wl,-Bsymbolic", "-Wl,-rpath,$ORIGIN", "-L", "-l:librknn_sim.so"],
+    ),
+    "rknn_runtime/sim/librknn_board.so": (["csrc/sim/board"], ["-ldl", "-lpthread"]),
 }
 if linked_runtime():
     LIBRARIES[LINKED] = (["csrc/runtime/link"], linked_runtime())
@@ -96,7 +101,9 @@ class BuildExt(build_ext):
         strip = [] if self.inplace or self.editable_mode else ["-Wl,-s"]
         for name, (folders, link_arguments) in LIBRARIES.items():
             target = os.path.join(self.build_lib, name)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
+            folder = os.path.dirname(target)
+            os.makedirs(folder, exist_ok=True)
+            link_arguments = [f"-L{folder}" if a == "-L" else a for a in link_arguments]
             arguments = [f"-Wl,-soname,{os.path.basename(name)}", *link_arguments, *strip]
             self.compiler.link_shared_object(
                 self.compile(c_files(folders)), target, extra_postargs=arguments

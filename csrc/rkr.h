@@ -37,6 +37,7 @@
 #include "decl/emulator.h"
 #endif
 #include "decl/sim.h"
+#include "decl/open.h"
 
 /* The time of a step that ends now; 0 where nobody wants it. */
 int64_t rkr_step_time(const rkr_steps *steps);

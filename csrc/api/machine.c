@@ -135,6 +135,15 @@ static int run_image(const api_machine *machine, uint32_t image, uint32_t n_inpu
     return status;
 }
 
+void *api_machine_hand(api_machine *machine, uint32_t graph) {
+    if (!take(machine, "rknn_open_place")) {
+        return NULL;
+    }
+    void *hand = choose(machine, graph) == RKNN_SUCC ? machine->hand : NULL;
+    pthread_mutex_unlock(&machine->lock);
+    return hand;
+}
+
 int api_machine_run(api_machine *machine, uint32_t graph, uint32_t images, uint32_t n_inputs,
                     uint32_t n_outputs, const api_machine_values *values, api_node_hook hook) {
     uint32_t *outputs = calloc(n_outputs, sizeof *outputs);

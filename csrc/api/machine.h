@@ -28,6 +28,9 @@ void api_machine_free(api_machine *machine);
 rkr_emu *api_machine_emulator(api_machine *machine, uint32_t graph, uint32_t n_inputs,
                               const api_machine_values *values);
 
+/* The library's own of that graph, see api_graph_open; NULL when that fails. */
+void *api_machine_hand(api_machine *machine, uint32_t graph);
+
 /* Computes nodes instead of the emulator. `run` (may be NULL) returns 0 for a node that it leaves
  * to the emulator, 1 if it computed the node, and -1 (and a message) if it failed. */
 typedef struct {

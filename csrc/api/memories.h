@@ -9,7 +9,8 @@
 typedef struct api_mem {
     rknn_tensor_mem public;             /* first: its address is what the client holds */
     rknn_context context;               /* 0: none */
-    int fd;                             /* our file, where canary_bytes > 0 */
+    int fd;                             /* our file, where it is owned */
+    bool owns_file;                     /* else it is the client's */
     uint32_t size;                      /* the client may overwrite the public one */
     uint8_t *map;                       /* our mapping of the memory, NULL for from_phys */
     uint8_t *client_map;                /* the client's own mapping, if it has one */

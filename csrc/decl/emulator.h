@@ -43,6 +43,8 @@ typedef struct {
     uint64_t model_bytes;     /* weights and constants in the machine's memory */
     uint64_t internal_bytes;  /* tensors in the machine's memory */
     uint64_t multiplications; /* of one run */
+    uint32_t has_base;        /* 1: addresses in the commands count from the begin of the memory */
+    uint32_t words_at_once;   /* of commands, in which the NPU counts their length */
 } rkr_emu_info;
 
 typedef struct {
@@ -58,6 +60,7 @@ typedef struct {
     uint32_t dims[16];
     uint32_t n_native;
     uint32_t native[16];
+    uint64_t address;      /* in the machine's memory */
     uint64_t n_elems;      /* logical elements */
     uint32_t elem_bytes;   /* 0: an unknown type */
     uint32_t native_bytes; /* reserved in the machine's memory */
@@ -128,11 +131,29 @@ typedef int rkr_emu_get_task_fn(const rkr_emu *emu, uint32_t task, rkr_emu_task 
 
 /* The command words of a task for the inputs as they were set, with `base` added to addresses in
  * the machine's memory: as the file has them, or written out in full so that they rely on no other
- * task (not of mini containers). `*count` is the room, then how many there are; RKR_ERR_OVERFLOW
+ * task. `*count` is the room, then how many there are; RKR_ERR_OVERFLOW
  * and nothing written if it is too small. The four words that lead to the next task are not among
  * them. */
 typedef int rkr_emu_get_commands_fn(const rkr_emu *emu, uint32_t task, int is_whole, uint32_t base,
                                     uint64_t *words, size_t *count);
+
+/* An NPU without a model, for a stand-in of its device: it executes commands in memory. */
+typedef struct rkr_npu rkr_npu;
+
+/* `memory` begins at the NPU's address 0. NULL: no memory, or no such SoC. */
+typedef rkr_npu *rkr_npu_open_fn(const char *soc, uint8_t *memory, size_t bytes);
+
+/* Leave in its registers and tables what another program might have left there. */
+typedef void rkr_npu_scramble_fn(rkr_npu *npu, uint32_t seed);
+
+/* Fetch and execute `tasks` tasks, the first from `address` with `amount` as the register of that
+ * name has it, the others as the commands say. `interrupts` gets those of the last. Returns how
+ * many were executed: less than all where commands are none. `base`: see rkr_emu_info. */
+typedef uint32_t rkr_npu_run_fn(rkr_npu *npu, uint32_t address, uint32_t amount, uint32_t tasks,
+                                uint32_t base, uint32_t *interrupts);
+
+/* Why not all tasks were executed. */
+typedef const char *rkr_npu_error_fn(const rkr_npu *npu);
 
 /* Also accepts NULL. */
 typedef void rkr_emu_close_fn(rkr_emu *emu);

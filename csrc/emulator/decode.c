@@ -27,7 +27,7 @@
 #define LUT_DATA 0x4104
 #define MOST_REPEATED ((uint64_t)1 << 24) /* words that loops repeat: 150,000 tasks or so */
 
-typedef struct {
+typedef struct emu_decoder {
     rkr_emu *emu;
     uint32_t registers[EMU_BLOCKS][2][EMU_BLOCK_REGISTERS];
     uint8_t is_address[EMU_BLOCKS][2][EMU_BLOCK_REGISTERS];
@@ -414,9 +414,35 @@ static int decode_entries(decoder *d, uint8_t *is_used) {
     return RKR_OK;
 }
 
+emu_decoder *emu_new_decoder(rkr_emu *emu) {
+    decoder *d = calloc(1, sizeof *d);
+    if (d != NULL) {
+        d->emu = emu;
+        read_known(d, emu->soc->family);
+    }
+    return d;
+}
+
+void emu_decode_task(emu_decoder *d, const emu_task_entry *entry, emu_task *task) {
+    decode_entry(d, entry, task);
+}
+
+void emu_scramble(emu_decoder *d, uint32_t seed) {
+    for (uint32_t block = 0; block < EMU_BLOCKS; block++) {
+        for (uint32_t i = 0; i < 2 * EMU_BLOCK_REGISTERS; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            const uint32_t known = d->known[block][i % EMU_BLOCK_REGISTERS];
+            d->registers[block][i / EMU_BLOCK_REGISTERS][i % EMU_BLOCK_REGISTERS] = seed & known;
+        }
+        d->group[block] = (uint8_t)(seed >> 31);
+    }
+    d->lut = NULL;
+    d->n_luts = 0;
+}
+
 int emu_decode_tasks(rkr_emu *emu) {
     const uint32_t count = emu->model->n_tasks;
-    decoder *d = calloc(1, sizeof *d);
+    decoder *d = emu_new_decoder(emu);
     emu->tasks = emu_allocate(emu->model, count, sizeof *emu->tasks);
     uint8_t *is_used = calloc(emu->model->n_words + 1, 1);
     if (d == NULL || emu->tasks == NULL || is_used == NULL) {
@@ -424,12 +450,10 @@ int emu_decode_tasks(rkr_emu *emu) {
         free(d);
         return emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for the tasks");
     }
-    if (emu->model->is_address != NULL) {
+    if (emu->model->outside != NULL) {
         emu->whole = emu_allocate(emu->model, count, sizeof *emu->whole);
     }
-    d->emu = emu;
     emu->n_tasks = count;
-    read_known(d, emu->soc->family);
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         emu->nodes[i].tasks_understood = true;
     }

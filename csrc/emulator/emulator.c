@@ -151,6 +151,8 @@ int rkr_emu_get_info(const rkr_emu *emu, rkr_emu_info *info) {
         .model_bytes = emu->model->constant_bytes,
         .internal_bytes = emu->model->memory_bytes - emu->model->constant_bytes,
         .multiplications = emu->multiplications,
+        .has_base = emu->model->is_mini,
+        .words_at_once = emu->soc->family == EMU_RK3566 ? 1 : 2,
     };
     return RKR_OK;
 }
@@ -168,6 +170,7 @@ int rkr_emu_get_tensor(const rkr_emu *emu, uint32_t tensor, rkr_emu_tensor *out)
         return RKR_ERR_ARGUMENT;
     }
     *out = emu->model->tensors[tensor].public;
+    out->address = emu->model->tensors[tensor].address;
     return RKR_OK;
 }
 

@@ -26,5 +26,6 @@ bool emu_inside(const rkr_emu *emu, uint64_t address, uint64_t bytes) {
 }
 
 bool emu_writable(const rkr_emu *emu, uint64_t address, uint64_t bytes) {
-    return address >= emu->model->constant_bytes && emu_inside(emu, address, bytes);
+    return (emu->model->is_bare || address >= emu->model->constant_bytes) &&
+           emu_inside(emu, address, bytes);
 }

@@ -68,6 +68,7 @@ typedef struct {
     uint64_t memory_bytes;
     uint64_t constant_bytes; /* at the begin of the memory */
     uint64_t command_bytes;  /* at their begin: commands of a mini container, never values */
+    bool is_bare;            /* no file: constants lie anywhere, see npu.c */
     bool lacks_weights;      /* the file has none for commands that read them */
     uint64_t *words;         /* commands */
     size_t n_words;

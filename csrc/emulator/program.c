@@ -95,17 +95,19 @@ bool emu_keep_whole(rkr_emu *emu, uint32_t task, const emu_task_entry *entry,
 /* Whether a convolution reads an image of a SoC whose file leaves the conversion of pixels to the
  * runtime. */
 static bool is_bound(const rkr_emu *emu, const emu_task *task) {
-    return task->kind == EMU_TASK_CONVOLUTION && task->conv.pixels && !task->conv.wide &&
-           !emu->soc->converts_in_file;
+    return task->kind == EMU_TASK_CONVOLUTION && task->conv.pixels && !emu->soc->converts_in_file;
 }
 
 #define BYPASS 0xbu              /* 104c, as files have it */
 #define BYPASS_OF_QUANTIZED 0x9u /* as librknnrt writes it for values that are quantized */
 
+#define BYPASS_OF_WIDE 0x1u /* and of float16 and int16 */
+
 static uint32_t bound_value(const emu_task *task, uint32_t number, uint32_t value) {
     const emu_convolution *conv = &task->conv;
     const emu_conversion *conversion = &conv->conversion;
-    const uint32_t row = conv->in_line / conv->in_c, file_row = conv->file_in_line / conv->in_c;
+    const uint32_t pixel = conv->in_c * (conv->wide ? 2 : 1);
+    const uint32_t row = conv->in_line / pixel, file_row = conv->file_in_line / pixel;
     switch (number) {
     case 0x1020:
         return (value & 0xffff) | conv->in_w << 16;
@@ -117,6 +119,7 @@ static uint32_t bound_value(const emu_task *task, uint32_t number, uint32_t valu
         return conversion->on
                    ? (uint32_t)conversion->shift[0] << 4 | conversion->shift[1] << 10 |
                          (uint32_t)conversion->shift[2] << 16 | (uint32_t)conversion->shift[3] << 22
+               : conv->wide            ? BYPASS_OF_WIDE
                : conv->reads_quantized ? BYPASS_OF_QUANTIZED
                                        : BYPASS;
     case 0x1050:

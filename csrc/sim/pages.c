@@ -72,7 +72,7 @@ void api_pages_release(api_mem *mem) {
     if (mem->client_map != NULL) {
         munmap(mem->client_map, mem->map_bytes);
     }
-    if (mem->canary_bytes > 0) { /* else the file is the client's */
+    if (mem->owns_file) {
         close(mem->fd);
     }
 }
@@ -105,6 +105,7 @@ bool api_pages_make(api_mem *mem, size_t size, bool is_coherent) {
     mem->canary_bytes = mem->map_bytes - size;
     memset(mem->cpu + size, CANARY, mem->canary_bytes);
     mem->fd = fd;
+    mem->owns_file = true;
     mem->public.fd = fd;
     return true;
 }

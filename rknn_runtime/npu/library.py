@@ -35,6 +35,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 #: Only where a vendor's runtime was linked in when the package was built.
 LINKED = os.path.join(_PACKAGE, "librknn_linked.so")
 SIMULATED = os.path.join(_PACKAGE, "sim", "librknn_sim.so")
+OPEN = os.path.join(_PACKAGE, "sim", "librknn_open.so")
 
 _lock = threading.Lock()
 #: Every library ever opened, by its file; never closed, because vendor runtimes start
@@ -57,14 +58,17 @@ class Library:
     Attributes:
         path: The file, as the dynamic linker found it.
         is_simulated: Whether this is the simulated NPU and no hardware is used.
+        is_open: Whether this is the open runtime, which drives the NPU without the vendor's library.
         handle: The ``rkr_library *`` for calls to the C shim.
     """
 
     def __init__(self, handle: Any, path: str) -> None:
         self.handle = handle
         self.path = path
-        self.is_simulated = self.symbol("rknn_sim_version") != ffi.NULL
-        if not self.is_simulated and os.environ.get(CAPTURE) != "0":
+        self.is_open = self.symbol("rknn_open_message") != ffi.NULL
+        # The open runtime brings the simulated one along, as it has the emulator.
+        self.is_simulated = not self.is_open and self.symbol("rknn_sim_version") != ffi.NULL
+        if not self.is_simulated and not self.is_open and os.environ.get(CAPTURE) != "0":
             lib.rkr_log_keep(self.symbol("rknn_init"))
 
     def __repr__(self) -> str:
@@ -111,11 +115,12 @@ class Library:
         return _decoded(text)
 
     def last_message(self) -> str:
-        """Return why the simulated NPU's last call failed; empty for a real one, which prints."""
-        if not self.is_simulated:
+        """Return why the last call of a runtime of ours failed; empty for others, which print."""
+        if not (self.is_simulated or self.is_open):
             return ""
+        name = "rknn_open_message" if self.is_open else "rknn_sim_message"
         text = ffi.new("char[]", 512)
-        ffi.cast("rknn_sim_message_fn *", self.symbol("rknn_sim_message"))(text, len(text))
+        ffi.cast(f"{name}_fn *", self.symbol(name))(text, len(text))
         return _decoded(text)
 
 
@@ -137,11 +142,11 @@ def open_library(library: str | os.PathLike[str] | Library | None = None) -> Lib
 
     Args:
         library: A path, a name for the dynamic linker such as ``"librknnrt.so"``, or
-            ``"sim"`` for the simulated NPU. None takes the variable
+            ``"sim"`` for the simulated NPU or ``"open"`` for the open runtime. None takes the variable
             ``RKNN_RUNTIME_LIBRARY`` (same values); if that is not set, the runtime that
             the package was built with, if any, then ``librknnrt.so`` and ``librknnmrt.so``
             from the dynamic linker and the usual folders. The simulated NPU is never chosen
-            by default. An open `Library` is returned unchanged.
+            by default, nor is the open runtime. An open `Library` is returned unchanged.
 
     Returns:
         The library; the same object for the same file.
@@ -194,8 +199,8 @@ def _nothing_found() -> str:
 
 
 def _candidates(wanted: str | None) -> Iterator[str]:
-    if wanted == "sim":
-        yield SIMULATED
+    if wanted in ("sim", "open"):
+        yield SIMULATED if wanted == "sim" else OPEN
     elif wanted is not None and os.sep in wanted:
         yield wanted
     else:

@@ -10,6 +10,8 @@
  * are declared here, since headers of older C libraries define some of them inline, and without
  * `...`: a mode that was not passed is not looked at. */
 #define _GNU_SOURCE
+#include "device.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,13 +31,22 @@
         return NEXT(name)(__VA_ARGS__);                            \
     }
 #define PATH mapped(path, room)
+/* The same of a function that opens a file, which may be the NPU's device. */
+#define OPENED(name)                                                          \
+    typedef int name##_fn(const char *path, int flags, unsigned mode);        \
+    __attribute__((visibility("default"))) name##_fn name;                    \
+    int name(const char *path, int flags, unsigned mode) {                    \
+        char room[MOST_BYTES];                                                \
+        const int file = board_open_device(path);                             \
+        return file != BOARD_NOT_MINE ? file : NEXT(name)(PATH, flags, mode); \
+    }
 
 static const char *mapped(const char *path, char *room);
 
 TURNED(int, access, (const char *path, int mode), PATH, mode)
 TURNED(int, faccessat, (int at, const char *path, int mode, int flags), at, PATH, mode, flags)
-TURNED(int, open, (const char *path, int flags, unsigned mode), PATH, flags, mode)
-TURNED(int, open64, (const char *path, int flags, unsigned mode), PATH, flags, mode)
+OPENED(open)
+OPENED(open64)
 TURNED(int, openat, (int at, const char *path, int flags, unsigned mode), at, PATH, flags, mode)
 TURNED(int, openat64, (int at, const char *path, int flags, unsigned mode), at, PATH, flags, mode)
 TURNED(int, stat, (const char *path, void *found), PATH, found)

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The NPU behind a driver of the kernel: memory that it reaches, and tasks that it runs.
+ *
+ * Layers: each file of this folder knows only those before it.
+ *   device    finds the driver
+ *   rknpu     the vendor's driver
+ *   rocket    the one of mainline Linux
+ *   program   the tasks of a model, in memory of the NPU
+ *   pages     memories of the API
+ *   library   log, versions, and what runs where */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Memory that CPU and NPU reach. The caches between them are a matter of `sync`. */
+typedef struct {
+    uint8_t *at; /* NULL: none */
+    size_t bytes;
+    uint32_t address; /* of the NPU, which has 32 bits */
+    uint32_t handle;
+    uint64_t object; /* rknpu's name for it */
+} open_block;
+
+/* A task, with its commands in memory. */
+typedef struct {
+    uint32_t address; /* of the commands */
+    uint32_t words;   /* of them, without the four that lead to the next task */
+    uint32_t enabled, interrupts, cleared;
+    uint32_t node;
+} open_task;
+
+/* Tasks that are run together: `first` and `count` of a list of which a driver may keep a copy in
+ * `list` (see open_driver). */
+typedef struct {
+    const open_task *tasks;
+    const open_block *list;
+    const open_block *memory, *commands;
+    uint32_t first, count;
+    uint32_t cores;    /* mask; 0: any */
+    bool is_alone;     /* its tasks use or load a LUT */
+    uint32_t base;     /* what addresses in the commands count from */
+    uint32_t limit_ms; /* a job that takes longer has failed */
+} open_job;
+
+typedef struct open_device {
+    const struct open_driver *driver;
+    int file;
+    bool is_drm;
+    uint32_t version;      /* of the driver: 908 for 0.9.8; 0: it does not tell */
+    uint32_t create_bytes; /* rknpu: of the struct that this kernel takes for memory */
+} open_device;
+
+typedef struct open_driver {
+    const char *name;
+    /* Whether each task is started by itself: it may rely on nothing that another one left. */
+    bool starts_each;
+    /* Bytes of the list of `count` tasks that the driver wants in memory of the NPU; 0: none. */
+    size_t (*list_bytes)(uint32_t count);
+    void (*write_list)(const open_task *tasks, uint32_t count, uint8_t *list);
+    /* Zeroed memory; `for_list`: that the kernel reads tasks from. False with errno. */
+    bool (*take)(open_device *device, size_t bytes, bool for_list, open_block *block);
+    void (*give_back)(open_device *device, open_block *block);
+    bool (*sync)(open_device *device, const open_block *block, size_t offset, size_t bytes,
+                 bool to_device);
+    /* Run a job and wait for its end; false with errno: ETIMEDOUT if it did not end. */
+    bool (*run)(open_device *device, const open_job *job);
+} open_driver;
+
+extern const open_driver open_rknpu, open_rocket;
+
+/* The NPU of this machine, opened once; NULL, and why in `reason`. A child that was forked opens it
+ * anew. */
+open_device *open_find_device(char *reason, size_t reason_size);
+/* ioctl, again where a signal interrupts it. */
+int open_call(const open_device *device, unsigned long request, void *argument);
+/* Map a block; false with errno. */
+bool open_map(open_block *block, int file, uint64_t offset);
+
+/* Say that matrices are not multiplied; a failure of the API. */
+int open_refuse_matmul(void);

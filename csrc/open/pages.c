@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pages of a memory of the API: a dma-buf where the system has a heap for them, so that cameras
+ * and other engines can share it; else a file in memory. The runtime copies between them and the
+ * memory that the NPU works in. */
+#define _GNU_SOURCE
+#include "api/memories.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define HEAP "/dev/dma_heap/system"
+
+/* Of the kernel's interface. */
+struct heap_request {
+    uint64_t bytes;
+    uint32_t file, file_flags;
+    uint64_t heap_flags;
+};
+#define HEAP_ALLOCATE _IOWR('H', 0x0, struct heap_request)
+#define BUFFER_SYNC _IOW('b', 0, uint64_t)
+enum { SYNC_READ = 1, SYNC_WRITE = 2, SYNC_END = 4 };
+
+static int take_from_heap(size_t bytes) {
+    const int heap = open(HEAP, O_RDWR | O_CLOEXEC);
+    struct heap_request request = {.bytes = bytes, .file_flags = O_RDWR | O_CLOEXEC};
+    if (heap < 0) {
+        return -1;
+    }
+    const int status = ioctl(heap, HEAP_ALLOCATE, &request);
+    close(heap);
+    return status == 0 ? (int)request.file : -1;
+}
+
+static int make_file(size_t bytes) {
+    const int file = (int)syscall(SYS_memfd_create, "rknn", 1u); /* closed on exec */
+    if (file >= 0 && ftruncate(file, (off_t)bytes) != 0) {
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+bool api_pages_make(api_mem *mem, size_t size, bool is_coherent) {
+    (void)is_coherent;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    mem->map_bytes = (size + page - 1) / page * page;
+    mem->fd = take_from_heap(mem->map_bytes);
+    mem->fd = mem->fd < 0 ? make_file(mem->map_bytes) : mem->fd;
+    if (mem->fd < 0) {
+        return false;
+    }
+    void *map = mmap(NULL, mem->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mem->fd, 0);
+    if (map == MAP_FAILED) {
+        const int error = errno;
+        close(mem->fd);
+        errno = error;
+        return false;
+    }
+    mem->map = mem->cpu = map;
+    mem->public.fd = mem->fd;
+    mem->owns_file = true;
+    return true;
+}
+
+void api_pages_release(api_mem *mem) {
+    if (mem->map != NULL) {
+        munmap(mem->map, mem->map_bytes);
+    }
+    if (mem->owns_file) {
+        close(mem->fd);
+    }
+}
+
+bool api_pages_are_coherent(const api_context *ctx) {
+    (void)ctx;
+    return true;
+}
+
+/* Tell the kernel that the CPU begins or ends to use a dma-buf; other files refuse, which does no
+ * harm. */
+static void use_buffer(const api_mem *mem, uint64_t flags) {
+    if (mem->public.fd >= 0) {
+        (void)ioctl(mem->public.fd, BUFFER_SYNC, &flags);
+    }
+}
+
+void api_cache_npu_reads(const api_mem *mem, uint64_t bytes, const char *input) {
+    (void)bytes;
+    (void)input;
+    use_buffer(mem, SYNC_READ);
+    use_buffer(mem, SYNC_READ | SYNC_END);
+}
+
+void api_cache_npu_wrote(api_mem *mem, const char *output) {
+    (void)output;
+    use_buffer(mem, SYNC_WRITE);
+    use_buffer(mem, SYNC_WRITE | SYNC_END);
+}
+
+/* The runtime's CPU reads and writes a memory, as its client does: their caches are one. */
+void api_pages_sync(api_mem *mem, rknn_mem_sync_mode mode) {
+    (void)mem;
+    (void)mode;
+}
+
+void api_pages_open(api_mem *mem) {
+    (void)mem;
+}
+
+bool api_mem_is_intact(const api_mem *mem, bool thoroughly, const char *function) {
+    (void)mem;
+    (void)thoroughly;
+    (void)function;
+    return true;
+}

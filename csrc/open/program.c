@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From a file's commands to jobs. The memory of the machine is one block, so that its address is
+ * added to every address in the commands. RV1106's and RV1103's files have final addresses: the
+ * driver is told the block's.
+ *
+ * Only tasks that the emulator understands reach the NPU, because those alone were checked to stay
+ * inside of the block (emulator/check.c). The tasks of a file rely on each other: where some are
+ * left out, all are written out in full. */
+#include "program.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHAIN_WORDS 4
+#define ALIGNED_WORDS 8
+#define LIMIT_MS 6000
+#define MOST_WORDS 8192 /* of one task: those that load a LUT have some 1,100 */
+
+static void *get_memory(void *self, size_t bytes) {
+    open_program *program = self;
+    return program->memory.at == NULL &&
+                   program->device->driver->take(program->device, bytes, false, &program->memory)
+               ? program->memory.at
+               : NULL;
+}
+
+/* ---- where nodes are run ---- */
+
+static void place_node(open_program *program, uint32_t index, const rkr_emu_node *node) {
+    open_node *placed = &program->nodes[index];
+    if (node->verdict == RKR_EMU_NOTHING) {
+        placed->place = RKNN_OPEN_NOTHING;
+    } else if (node->tasks == 0) {
+        placed->place = RKNN_OPEN_CPU;
+        placed->reason = node->verdict == RKR_EMU_EXACT ? "moves values: the CPU's work"
+                                                        : "its tasks are not understood";
+    } else {
+        placed->place = RKNN_OPEN_NPU;
+    }
+}
+
+static int collect_tasks(open_program *program) {
+    const bool is_rocket = program->device->driver->starts_each;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < program->info.tasks; i++) {
+        rkr_emu_task task;
+        const int status = rkr_emu_get_task(program->emulator, i, &task);
+        if (status != RKR_OK) {
+            return status;
+        }
+        open_node *node = &program->nodes[task.node];
+        node->first = node->count == 0 ? n : node->first;
+        node->count++;
+        node->uses_lut = node->uses_lut || task.uses_lut || task.loads_lut;
+        if (is_rocket && task.pools && node->place == RKNN_OPEN_NPU) {
+            node->place = RKNN_OPEN_CPU;
+            node->reason = "pooling: this kernel does not see its end";
+        }
+        if (node->place == RKNN_OPEN_NPU) {
+            program->tasks[n] = (open_task){.enabled = task.enabled,
+                                            .interrupts = task.interrupts,
+                                            .cleared = task.cleared,
+                                            .node = task.node};
+            program->numbers[n++] = i;
+        } else { /* those of the ends of the graph are left out by the vendor's runtimes, too */
+            program->is_whole = program->is_whole || node->place == RKNN_OPEN_CPU;
+        }
+    }
+    program->n_tasks = n;
+    program->is_whole = program->is_whole || is_rocket;
+    return RKR_OK;
+}
+
+/* ---- commands ---- */
+
+static uint64_t aligned(uint64_t words) {
+    return (words + ALIGNED_WORDS - 1) / ALIGNED_WORDS * ALIGNED_WORDS;
+}
+
+static uint64_t command(uint32_t target, uint32_t number, uint32_t value) {
+    return (uint64_t)target << 48 | (uint64_t)value << 16 | number;
+}
+
+/* The words behind a task: where the next one's are and how many, then what starts this one. */
+static void write_chain(uint64_t *words, const open_task *task, const open_task *next,
+                        uint32_t at_once) {
+    words[0] = next == NULL ? 0 : command(0x0101, 0x10, next->address);
+    words[1] = command(0x0101, 0x14, next == NULL ? 0 : (next->words + 1 + at_once) / at_once);
+    words[2] = command(0x0041, 0, 0);
+    words[3] = command(0x0081, 0x08, task->enabled);
+}
+
+/* The words of all tasks with room for their chain, placed one behind the other. */
+static int measure(open_program *program, uint64_t *words) {
+    *words = 0;
+    for (uint32_t i = 0; i < program->n_tasks; i++) {
+        size_t count = 0;
+        (void)rkr_emu_get_commands(program->emulator, program->numbers[i], program->is_whole, 0,
+                                   NULL, &count);
+        if (count == 0 || count > MOST_WORDS) {
+            return RKR_EMU_ERR_UNKNOWN;
+        }
+        program->tasks[i].words = (uint32_t)count;
+        program->tasks[i].address = (uint32_t)(*words * sizeof(uint64_t)); /* in the block */
+        *words += aligned(count + CHAIN_WORDS);
+    }
+    return RKR_OK;
+}
+
+static uint64_t *words_of(const open_program *program, uint32_t task) {
+    const uint32_t at = program->tasks[task].address - program->commands.address;
+    return (uint64_t *)(void *)(program->commands.at + at);
+}
+
+/* For the inputs as they are bound now. */
+static bool write_commands(open_program *program) {
+    const open_driver *driver = program->device->driver;
+    for (uint32_t i = 0; i < program->n_tasks; i++) {
+        const open_task *task = &program->tasks[i];
+        size_t count = task->words;
+        uint64_t *words = words_of(program, i);
+        if (rkr_emu_get_commands(program->emulator, program->numbers[i], program->is_whole,
+                                 program->memory.address, words, &count) != RKR_OK) {
+            errno = EINVAL;
+            return false;
+        }
+        write_chain(words + count, task, i + 1 < program->n_tasks ? task + 1 : NULL,
+                    program->info.words_at_once);
+    }
+    program->is_written =
+        driver->sync(program->device, &program->commands, 0, program->commands.bytes, true);
+    return program->is_written;
+}
+
+static int make_commands(open_program *program) {
+    open_device *device = program->device;
+    const open_driver *driver = device->driver;
+    uint64_t words = 0;
+    const int status = measure(program, &words);
+    if (status != RKR_OK || program->n_tasks == 0) {
+        return status;
+    }
+    if (!driver->take(device, words * sizeof(uint64_t), false, &program->commands)) {
+        return RKR_ERR_MEMORY;
+    }
+    for (uint32_t i = 0; i < program->n_tasks; i++) {
+        program->tasks[i].address += program->commands.address;
+    }
+    const size_t bytes = driver->list_bytes(program->n_tasks);
+    if (bytes == 0) {
+        return RKR_OK;
+    }
+    if (!driver->take(device, bytes, true, &program->list)) {
+        return RKR_ERR_MEMORY;
+    }
+    driver->write_list(program->tasks, program->n_tasks, program->list.at);
+    return driver->sync(device, &program->list, 0, bytes, true) ? RKR_OK : RKR_ERR_MEMORY;
+}
+
+/* ---- begin and end ---- */
+
+static int make(open_program *program) {
+    rkr_emu_node node;
+    int status = rkr_emu_get_info(program->emulator, &program->info);
+    if (status != RKR_OK) {
+        return status;
+    }
+    program->nodes = calloc(program->info.nodes + 1, sizeof *program->nodes);
+    program->tasks = calloc(program->info.tasks + 1, sizeof *program->tasks);
+    program->numbers = calloc(program->info.tasks + 1, sizeof *program->numbers);
+    if (program->nodes == NULL || program->tasks == NULL || program->numbers == NULL) {
+        return RKR_ERR_MEMORY;
+    }
+    for (uint32_t i = 0; i < program->info.nodes; i++) {
+        status = rkr_emu_get_node(program->emulator, i, &node);
+        if (status != RKR_OK) {
+            return status;
+        }
+        place_node(program, i, &node);
+    }
+    if (program->nodes[0].place == RKNN_OPEN_NPU) {
+        program->nodes[0].place = RKNN_OPEN_CPU;
+        program->nodes[0].reason = "it takes the inputs";
+    }
+    status = collect_tasks(program);
+    status = status == RKR_OK ? make_commands(program) : status;
+    if (status == RKR_OK && !program->device->driver->sync(program->device, &program->memory, 0,
+                                                           program->memory.bytes, true)) {
+        status = RKR_ERR_MEMORY;
+    }
+    return status;
+}
+
+int open_program_make(open_device *device, const uint8_t *bytes, size_t size, uint32_t graph,
+                      open_program **out, char *reason, size_t reason_size) {
+    open_program *program = calloc(1, sizeof *program);
+    if (program == NULL) {
+        return RKR_ERR_MEMORY;
+    }
+    program->device = device;
+    const rkr_emu_memory memory = {program, get_memory};
+    int status =
+        rkr_emu_open_in(bytes, size, graph, &memory, &program->emulator, reason, reason_size);
+    status = status == RKR_OK ? make(program) : status;
+    if (status != RKR_OK) {
+        open_program_free(program);
+        return status;
+    }
+    *out = program;
+    return RKR_OK;
+}
+
+void open_program_free(open_program *program) {
+    if (program == NULL) {
+        return;
+    }
+    rkr_emu_close(program->emulator);
+    open_block *const blocks[] = {&program->list, &program->commands, &program->memory};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        if (blocks[i]->at != NULL) {
+            program->device->driver->give_back(program->device, blocks[i]);
+        }
+    }
+    free(program->nodes);
+    free(program->tasks);
+    free(program->numbers);
+    free(program);
+}
+
+bool open_program_sync(open_program *program, uint32_t tensor, bool to_device) {
+    rkr_emu_tensor t;
+    if (rkr_emu_get_tensor(program->emulator, tensor, &t) != RKR_OK || t.native_bytes == 0 ||
+        t.address < program->info.model_bytes) {
+        return true; /* a constant, or none */
+    }
+    return program->device->driver->sync(program->device, &program->memory, t.address,
+                                         t.native_bytes, to_device);
+}
+
+/* ---- a run ---- */
+
+static bool run_tasks(open_program *program, uint32_t first, uint32_t count, bool is_alone,
+                      uint32_t cores) {
+    const open_job job = {.tasks = program->tasks,
+                          .list = &program->list,
+                          .memory = &program->memory,
+                          .commands = &program->commands,
+                          .first = first,
+                          .count = count,
+                          .cores = cores,
+                          .is_alone = is_alone,
+                          .base = program->info.has_base ? program->memory.address : 0,
+                          .limit_ms = LIMIT_MS};
+    return count == 0 || program->device->driver->run(program->device, &job);
+}
+
+bool open_program_run(open_program *program, uint32_t first, uint32_t end, uint32_t cores) {
+    if (!program->is_written && !write_commands(program)) {
+        return false;
+    }
+    /* A node with a LUT is a job of its own. */
+    uint32_t begin = 0, count = 0;
+    for (uint32_t i = first; i < end; i++) {
+        const open_node *node = &program->nodes[i];
+        if (node->place != RKNN_OPEN_NPU) {
+            continue;
+        }
+        if (node->uses_lut) {
+            if (!run_tasks(program, begin, count, false, cores) ||
+                !run_tasks(program, node->first, node->count, true, cores)) {
+                return false;
+            }
+            count = 0;
+        } else {
+            begin = count == 0 ? node->first : begin;
+            count += node->count;
+        }
+    }
+    return run_tasks(program, begin, count, false, cores);
+}
