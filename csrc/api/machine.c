@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One emulator at a time, under a lock of the machine. */
+ * One emulator, under a lock; and where several cores run at once, further ones like it, made when
+ * they are first needed. */
 #define _POSIX_C_SOURCE 200809L
 #include "api/machine.h"
 
@@ -14,47 +15,53 @@ struct api_machine {
     rkr_emu *emulator;
     void *hand;     /* of the library, for the graph that is open */
     uint32_t graph; /* the one that is open */
-    uint8_t *bytes; /* of a file with several graphs */
+    uint8_t *bytes; /* of the file; NULL: it is opened once, and was */
     size_t size;
+    uint32_t further;       /* how many like it may still be made */
+    pthread_mutex_t making; /* for the two above and below */
+    api_machine *next;      /* has the same bytes */
 };
 
 static int status_of(int emulators) {
-    return emulators == RKR_OK           ? RKNN_SUCC
-           : emulators == RKR_ERR_MEMORY ? RKNN_ERR_MALLOC_FAIL
+    return emulators == RKR_OK                ? RKNN_SUCC
+           : emulators == RKR_ERR_MEMORY      ? RKNN_ERR_MALLOC_FAIL
+           : emulators == RKR_ERR_UNAVAILABLE ? RKNN_ERR_DEVICE_UNAVAILABLE
                                          : RKNN_ERR_MODEL_INVALID;
 }
 
 /* One that tells a thread that it holds it: a hook may run whatever it likes. */
-static bool make_lock(pthread_mutex_t *lock) {
+static bool make_locks(api_machine *machine) {
     pthread_mutexattr_t kind;
     if (pthread_mutexattr_init(&kind) != 0) {
         return false;
     }
     pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK);
-    const int status = pthread_mutex_init(lock, &kind);
+    const int status = pthread_mutex_init(&machine->lock, &kind);
     pthread_mutexattr_destroy(&kind);
-    return status == 0;
+    return status == 0 && pthread_mutex_init(&machine->making, NULL) == 0;
 }
 
-int api_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, api_machine **out,
-                     char *reason, size_t reason_size) {
+int api_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, uint32_t cores,
+                     api_machine **out, char *reason, size_t reason_size) {
     api_machine *machine = calloc(1, sizeof *machine);
     if (machine == NULL) {
         return RKNN_ERR_MALLOC_FAIL;
     }
-    if (!make_lock(&machine->lock)) {
+    if (!make_locks(machine)) {
         free(machine);
         return RKNN_ERR_MALLOC_FAIL;
     }
+    machine->further = api_graph_instances(cores) - 1;
     int status = RKNN_SUCC;
-    if (graphs > 1) {
+    if (graphs > 1 || machine->further > 0) {
         machine->bytes = malloc(size);
         machine->size = size;
         status = machine->bytes == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_SUCC;
         if (status == RKNN_SUCC) {
             memcpy(machine->bytes, bytes, size);
         }
-    } else {
+    }
+    if (status == RKNN_SUCC && graphs == 1) {
         status = status_of(api_graph_open(bytes, size, 0, &machine->emulator, &machine->hand,
                                           reason, reason_size));
     }
@@ -68,16 +75,21 @@ int api_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, api_mac
 
 void api_machine_free(api_machine *machine) {
     if (machine != NULL) {
+        free(machine->bytes);
+    }
+    while (machine != NULL) {
+        api_machine *next = machine->next;
         api_graph_close(machine->emulator, machine->hand);
         pthread_mutex_destroy(&machine->lock);
-        free(machine->bytes);
+        pthread_mutex_destroy(&machine->making);
         free(machine);
+        machine = next;
     }
 }
 
 /* With the lock held. */
 static int choose(api_machine *machine, uint32_t graph) {
-    if (machine->emulator != NULL && (machine->bytes == NULL || machine->graph == graph)) {
+    if (machine->emulator != NULL && machine->graph == graph) {
         return RKNN_SUCC;
     }
     char reason[REASON_BYTES] = "";
@@ -88,7 +100,7 @@ static int choose(api_machine *machine, uint32_t graph) {
         status_of(api_graph_open(machine->bytes, machine->size, graph, &machine->emulator,
                                  &machine->hand, reason, sizeof reason));
     if (status != RKNN_SUCC) {
-        api_log("the emulated NPU cannot run graph %u: %s", graph, reason);
+        api_log("%s cannot run graph %u: %s", api_graph_runner, graph, reason);
     }
     return status;
 }
@@ -99,6 +111,45 @@ static bool take(api_machine *machine, const char *function) {
         api_violation("%s: a custom operator uses the model that it computes for", function);
     }
     return is_free;
+}
+
+/* One more like it, taken, if there may be; else NULL. */
+static api_machine *make_further(api_machine *machine) {
+    api_machine *made = NULL;
+    pthread_mutex_lock(&machine->making);
+    if (machine->further > 0 && (made = calloc(1, sizeof *made)) != NULL) {
+        if (make_locks(made)) {
+            made->bytes = machine->bytes;
+            made->size = machine->size;
+            made->next = machine->next;
+            pthread_mutex_lock(&made->lock);
+            machine->next = made;
+            machine->further--;
+        } else {
+            free(made);
+            made = NULL;
+        }
+    }
+    pthread_mutex_unlock(&machine->making);
+    return made;
+}
+
+/* A machine that nobody runs, else the first one, when it is free; NULL: see take. */
+static api_machine *take_any(api_machine *machine) {
+    pthread_mutex_lock(&machine->making);
+    api_machine *first = machine->next;
+    const bool has_others = machine->further > 0 || first != NULL;
+    pthread_mutex_unlock(&machine->making);
+    if (!has_others || pthread_mutex_trylock(&machine->lock) == 0) {
+        return has_others || take(machine, "rknn_run") ? machine : NULL;
+    }
+    for (api_machine *other = first; other != NULL; other = other->next) {
+        if (pthread_mutex_trylock(&other->lock) == 0) {
+            return other;
+        }
+    }
+    api_machine *made = make_further(machine);
+    return made != NULL ? made : take(machine, "rknn_run") ? machine : NULL;
 }
 
 rkr_emu *api_machine_emulator(api_machine *machine, uint32_t graph, uint32_t n_inputs,
@@ -147,7 +198,8 @@ void *api_machine_hand(api_machine *machine, uint32_t graph) {
 int api_machine_run(api_machine *machine, uint32_t graph, uint32_t images, uint32_t n_inputs,
                     uint32_t n_outputs, const api_machine_values *values, api_node_hook hook) {
     uint32_t *outputs = calloc(n_outputs, sizeof *outputs);
-    if (outputs == NULL || !take(machine, "rknn_run")) {
+    machine = outputs == NULL ? NULL : take_any(machine);
+    if (machine == NULL) {
         const int status = outputs == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_ERR_FAIL;
         free(outputs);
         return status;
@@ -158,10 +210,10 @@ int api_machine_run(api_machine *machine, uint32_t graph, uint32_t images, uint3
         for (uint32_t i = 0; emulated == RKR_OK && i < images; i++) {
             emulated = run_image(machine, i, n_inputs, n_outputs, outputs, values, hook);
         }
-        if (emulated == API_HOOK_FAILED) {
-            status = RKNN_ERR_FAIL;
+        if (emulated == API_HOOK_FAILED || emulated == API_TIMED_OUT) {
+            status = emulated == API_TIMED_OUT ? RKNN_ERR_TIMEOUT : RKNN_ERR_FAIL;
         } else if (emulated != RKR_OK) {
-            api_log("rknn_run: the emulated NPU does not run this model: %s",
+            api_log("rknn_run: %s does not run this model: %s", api_graph_runner,
                     rkr_emu_error(machine->emulator));
             status = emulated == RKR_ERR_MEMORY ? RKNN_ERR_MALLOC_FAIL : RKNN_ERR_FAIL;
         }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What executes a `.rknn` file. Contexts that were duplicated share one, and wait for each other.
- * The emulator has the model, its memory and all values; who runs its nodes is of the library. */
+ * What executes a `.rknn` file. Contexts that were duplicated share one; as many of them run at
+ * once as the library says. The emulator has the model, its memory and all values; who runs its
+ * nodes is of the library. */
 #pragma once
 
 #include "library.h"
@@ -16,10 +17,11 @@ typedef struct {
     size_t bytes; /* of one image */
 } api_machine_values;
 
-/* Read a file. If it has several graphs, keep a copy and open each graph when it runs. `reason`
+/* Read a file. If it has several graphs or runs several times at once, keep a copy and open each
+ * graph when it runs. `reason`
  * says why a file is refused. */
-int api_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, api_machine **out,
-                     char *reason, size_t reason_size);
+int api_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, uint32_t cores,
+                     api_machine **out, char *reason, size_t reason_size);
 void api_machine_free(api_machine *machine);
 
 /* The emulator of a graph, opened where another one was, and given the inputs whose values are
@@ -44,12 +46,21 @@ int api_machine_run(api_machine *machine, uint32_t graph, uint32_t images, uint3
 
 /* ---- of the library: one graph ---- */
 
-#define API_HOOK_FAILED 1 /* no status of the emulator */
+/* No statuses of the emulator; both were logged. */
+#define API_HOOK_FAILED 1
+#define API_TIMED_OUT 2
+
+/* Who runs graphs, in messages. */
+extern const char api_graph_runner[];
+
+/* Runs of one machine at the same time, each with an emulator and memory of its own, on an NPU of
+ * so many cores. */
+uint32_t api_graph_instances(uint32_t cores);
 
 /* Open its emulator, and what else runs it (`*hand`, may stay NULL); RKR_OK or the emulator's
  * status. */
 int api_graph_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **emulator,
                    void **hand, char *reason, size_t reason_size);
 void api_graph_close(rkr_emu *emulator, void *hand);
-/* Execute all nodes; RKR_OK, API_HOOK_FAILED, or the emulator's status. */
+/* Execute all nodes; RKR_OK, one of these two, or the emulator's status. */
 int api_graph_run(rkr_emu *emulator, void *hand, api_node_hook hook);

@@ -325,7 +325,7 @@ static int read_model(const uint8_t *bytes, size_t size, api_model *model) {
         why = rkr_model_error(file);
     }
     if (status == RKR_MODEL_ERR_FILE) {
-        api_log("the emulated NPU does not run this model: %s", why);
+        api_log("%s does not run this model: %s", api_graph_runner, why);
     }
     rkr_close_model(file);
     return status == RKR_OK           ? RKNN_SUCC
@@ -349,10 +349,10 @@ int api_model_read(const uint8_t *bytes, size_t size, api_model **out, api_runti
     }
     if (status == RKNN_SUCC) {
         char reason[REASON_BYTES] = "";
-        status =
-            api_machine_open(bytes, size, model->n_shapes, &model->machine, reason, sizeof reason);
-        if (status == RKNN_ERR_MODEL_INVALID) {
-            api_log("the emulated NPU does not run this model: %s", reason);
+        status = api_machine_open(bytes, size, model->n_shapes, model->cores, &model->machine,
+                                  reason, sizeof reason);
+        if (status == RKNN_ERR_MODEL_INVALID || status == RKNN_ERR_DEVICE_UNAVAILABLE) {
+            api_log("%s does not run this model: %s", api_graph_runner, reason);
         }
     }
     if (status != RKNN_SUCC) {

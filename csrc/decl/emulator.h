@@ -43,6 +43,7 @@ typedef struct {
     uint64_t model_bytes;     /* weights and constants in the machine's memory */
     uint64_t internal_bytes;  /* tensors in the machine's memory */
     uint64_t multiplications; /* of one run */
+    uint32_t bindings;        /* how often the form of an input has changed: commands change, too */
     uint32_t has_base;        /* 1: addresses in the commands count from the begin of the memory */
     uint32_t words_at_once;   /* of commands, in which the NPU counts their length */
 } rkr_emu_info;

@@ -325,7 +325,7 @@ static void note_factors(const decoder *d, const emu_task_entry *entry, emu_node
 
 /* For a driver that starts each task by itself. */
 static void keep_whole(const decoder *d, const emu_task_entry *entry, const emu_task *task) {
-    emu_effective r = {{NULL}, {NULL}, {NULL}};
+    emu_effective r = {.is_final = d->emu->model->is_mini};
     for (uint32_t bit = 0; bit < 8; bit++) {
         const uint32_t block = enabled_block[bit];
         if ((entry->enabled >> bit & 1) != 0 && block != 0) {

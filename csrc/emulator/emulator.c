@@ -42,7 +42,8 @@ static int take_nodes(rkr_emu *emu) {
     emu_model *model = emu->model;
     emu->nodes = emu_allocate(model, model->n_nodes, sizeof *emu->nodes);
     emu->is_given = emu_allocate(model, model->n_inputs, sizeof *emu->is_given);
-    if (emu->nodes == NULL || emu->is_given == NULL) {
+    emu->forms = emu_allocate(model, model->n_inputs, sizeof *emu->forms);
+    if (emu->nodes == NULL || emu->is_given == NULL || emu->forms == NULL) {
         return RKR_ERR_MEMORY;
     }
     find_lives(model);
@@ -151,6 +152,7 @@ int rkr_emu_get_info(const rkr_emu *emu, rkr_emu_info *info) {
         .model_bytes = emu->model->constant_bytes,
         .internal_bytes = emu->model->memory_bytes - emu->model->constant_bytes,
         .multiplications = emu->multiplications,
+        .bindings = emu->bindings,
         .has_base = emu->model->is_mini,
         .words_at_once = emu->soc->family == EMU_RK3566 ? 1 : 2,
     };

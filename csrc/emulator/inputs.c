@@ -205,5 +205,9 @@ int rkr_emu_set_input(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
     int status = t->is_pixel ? bind_image(emu, index, form) : RKR_OK;
     status = status == RKR_OK ? put_values(emu, index, form, data) : status;
     emu->is_given[index] = status == RKR_OK;
+    if (emu->forms[index] != form + 1) {
+        emu->forms[index] = form + 1;
+        emu->bindings++;
+    }
     return status;
 }

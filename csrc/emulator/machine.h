@@ -76,6 +76,8 @@ struct rkr_emu {
     uint8_t *memory;     /* the model's */
     emu_node *nodes;     /* as many as the model has */
     bool *is_given;      /* per input: for the next run */
+    uint32_t *forms;     /* per input: in which it was given last, plus 1 */
+    uint32_t bindings;   /* how often a form changed */
     bool is_tried;
     emu_task *tasks;
     uint32_t n_tasks;

@@ -43,10 +43,22 @@ typedef struct {
     uint32_t n;
 } writer;
 
+/* What mini containers, which relocate nothing, have addresses in. */
+static bool holds_address(uint32_t number) {
+    static const uint16_t numbers[] = {0x1070, 0x1110, 0x4020, 0x5018, 0x5020,
+                                       0x502c, 0x5038, 0x6070, 0x701c};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (numbers[i] == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void add(writer *w, const emu_effective *r, uint32_t number) {
     const uint32_t block = number >> 12, i = (number & 0x3ff) >> 2;
     w->words[w->n] = word_of(block, number, r->values[block][i]);
-    w->is_address[w->n++] = r->is_address[block][i];
+    w->is_address[w->n++] = r->is_final ? holds_address(number) : r->is_address[block][i];
 }
 
 static void add_registers(writer *w, const emu_effective *r) {

@@ -3,10 +3,13 @@
  * The NPU behind a driver of the kernel: memory that it reaches, and tasks that it runs.
  *
  * Layers: each file of this folder knows only those before it.
- *   device    finds the driver
+ *   device    the device's file
  *   rknpu     the vendor's driver
  *   rocket    the one of mainline Linux
+ *   find      which of them there is
  *   program   the tasks of a model, in memory of the NPU
+ *   ask       which of them the NPU at hand executes
+ *   graph     a model from its file on
  *   pages     memories of the API
  *   library   log, versions, and what runs where */
 #pragma once
@@ -57,6 +60,8 @@ typedef struct open_driver {
     const char *name;
     /* Whether each task is started by itself: it may rely on nothing that another one left. */
     bool starts_each;
+    /* Whether it adds a base to the addresses in the commands. */
+    bool has_base;
     /* Bytes of the list of `count` tasks that the driver wants in memory of the NPU; 0: none. */
     size_t (*list_bytes)(uint32_t count);
     void (*write_list)(const open_task *tasks, uint32_t count, uint8_t *list);
@@ -69,15 +74,7 @@ typedef struct open_driver {
     bool (*run)(open_device *device, const open_job *job);
 } open_driver;
 
-extern const open_driver open_rknpu, open_rocket;
-
-/* The NPU of this machine, opened once; NULL, and why in `reason`. A child that was forked opens it
- * anew. */
-open_device *open_find_device(char *reason, size_t reason_size);
 /* ioctl, again where a signal interrupts it. */
 int open_call(const open_device *device, unsigned long request, void *argument);
 /* Map a block; false with errno. */
 bool open_map(open_block *block, int file, uint64_t offset);
-
-/* Say that matrices are not multiplied; a failure of the API. */
-int open_refuse_matmul(void);

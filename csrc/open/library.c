@@ -6,7 +6,8 @@
  * RKNN_LOG_LEVEL other than 0 prints what goes wrong to stderr. */
 #define _GNU_SOURCE
 #include "api/run.h"
-#include "program.h"
+#include "find.h"
+#include "graph.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -113,14 +114,20 @@ void api_say_version(const api_model *model, rknn_sdk_version *version) {
              device == NULL ? 0 : device->version % 100);
 }
 
+const char api_graph_runner[] = "the open runtime";
+
+uint32_t api_graph_instances(uint32_t cores) {
+    return cores;
+}
+
 int api_graph_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **emulator,
                    void **hand, char *reason, size_t reason_size) {
     open_device *device = open_find_device(reason, reason_size);
     open_program *program = NULL;
     if (device == NULL) {
-        return RKR_EMU_ERR_UNKNOWN;
+        return RKR_ERR_UNAVAILABLE;
     }
-    const int status = open_program_make(device, bytes, size, graph, &program, reason, reason_size);
+    const int status = open_graph_make(device, bytes, size, graph, &program, reason, reason_size);
     if (status == RKR_OK) {
         *hand = program;
         *emulator = program->emulator;
@@ -130,18 +137,19 @@ int api_graph_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **
 
 void api_graph_close(rkr_emu *emulator, void *hand) {
     (void)emulator; /* the program's */
-    open_program_free(hand);
+    open_graph_free(hand);
 }
 
 /* ---- a run ---- */
 
 static int fail_on_npu(const open_program *program, uint32_t first) {
+    const int error = errno;
     rkr_emu_node node = {.name = ""};
     (void)rkr_emu_get_node(program->emulator, first, &node);
-    api_log(errno == ETIMEDOUT ? "rknn_run: the NPU did not finish the nodes from %u ('%s') on: %s"
+    api_log(error == ETIMEDOUT ? "rknn_run: the NPU did not finish the nodes from %u ('%s') on: %s"
                                : "rknn_run: the driver refuses the nodes from %u ('%s') on: %s",
-            first, node.name, strerror(errno));
-    return API_HOOK_FAILED;
+            first, node.name, strerror(error));
+    return error == ETIMEDOUT ? API_TIMED_OUT : API_HOOK_FAILED;
 }
 
 static bool sync_all(open_program *program, const uint32_t *tensors, uint32_t count,

@@ -18,32 +18,12 @@
 #define LIMIT_MS 6000
 #define MOST_WORDS 8192 /* of one task: those that load a LUT have some 1,100 */
 
-static void *get_memory(void *self, size_t bytes) {
-    open_program *program = self;
-    return program->memory.at == NULL &&
-                   program->device->driver->take(program->device, bytes, false, &program->memory)
-               ? program->memory.at
-               : NULL;
-}
-
-/* ---- where nodes are run ---- */
-
-static void place_node(open_program *program, uint32_t index, const rkr_emu_node *node) {
-    open_node *placed = &program->nodes[index];
-    if (node->verdict == RKR_EMU_NOTHING) {
-        placed->place = RKNN_OPEN_NOTHING;
-    } else if (node->tasks == 0) {
-        placed->place = RKNN_OPEN_CPU;
-        placed->reason = node->verdict == RKR_EMU_EXACT ? "moves values: the CPU's work"
-                                                        : "its tasks are not understood";
-    } else {
-        placed->place = RKNN_OPEN_NPU;
-    }
-}
-
+/* The tasks of the nodes that the NPU runs. */
 static int collect_tasks(open_program *program) {
-    const bool is_rocket = program->device->driver->starts_each;
     uint32_t n = 0;
+    for (uint32_t i = 0; i < program->info.nodes; i++) {
+        program->nodes[i].count = 0;
+    }
     for (uint32_t i = 0; i < program->info.tasks; i++) {
         rkr_emu_task task;
         const int status = rkr_emu_get_task(program->emulator, i, &task);
@@ -51,25 +31,19 @@ static int collect_tasks(open_program *program) {
             return status;
         }
         open_node *node = &program->nodes[task.node];
+        if (node->place != RKNN_OPEN_NPU) {
+            continue;
+        }
         node->first = node->count == 0 ? n : node->first;
         node->count++;
         node->uses_lut = node->uses_lut || task.uses_lut || task.loads_lut;
-        if (is_rocket && task.pools && node->place == RKNN_OPEN_NPU) {
-            node->place = RKNN_OPEN_CPU;
-            node->reason = "pooling: this kernel does not see its end";
-        }
-        if (node->place == RKNN_OPEN_NPU) {
-            program->tasks[n] = (open_task){.enabled = task.enabled,
-                                            .interrupts = task.interrupts,
-                                            .cleared = task.cleared,
-                                            .node = task.node};
-            program->numbers[n++] = i;
-        } else { /* those of the ends of the graph are left out by the vendor's runtimes, too */
-            program->is_whole = program->is_whole || node->place == RKNN_OPEN_CPU;
-        }
+        program->tasks[n] = (open_task){.enabled = task.enabled,
+                                        .interrupts = task.interrupts,
+                                        .cleared = task.cleared,
+                                        .node = task.node};
+        program->numbers[n++] = i;
     }
     program->n_tasks = n;
-    program->is_whole = program->is_whole || is_rocket;
     return RKR_OK;
 }
 
@@ -109,6 +83,11 @@ static int measure(open_program *program, uint64_t *words) {
     return RKR_OK;
 }
 
+/* Whether the driver adds the memory's address, and not we. */
+static bool has_base(const open_program *program) {
+    return program->info.has_base != 0 && program->device->driver->has_base;
+}
+
 static uint64_t *words_of(const open_program *program, uint32_t task) {
     const uint32_t at = program->tasks[task].address - program->commands.address;
     return (uint64_t *)(void *)(program->commands.at + at);
@@ -122,23 +101,33 @@ static bool write_commands(open_program *program) {
         size_t count = task->words;
         uint64_t *words = words_of(program, i);
         if (rkr_emu_get_commands(program->emulator, program->numbers[i], program->is_whole,
-                                 program->memory.address, words, &count) != RKR_OK) {
+                                 has_base(program) ? 0 : program->memory.address, words,
+                                 &count) != RKR_OK) {
             errno = EINVAL;
             return false;
         }
         write_chain(words + count, task, i + 1 < program->n_tasks ? task + 1 : NULL,
                     program->info.words_at_once);
     }
-    program->is_written =
-        driver->sync(program->device, &program->commands, 0, program->commands.bytes, true);
-    return program->is_written;
+    return driver->sync(program->device, &program->commands, 0, program->commands.bytes, true);
 }
 
-static int make_commands(open_program *program) {
+void open_program_give_back(open_program *program, open_block *block) {
+    if (block->at != NULL) {
+        program->device->driver->give_back(program->device, block);
+    }
+}
+
+int open_program_lay_out(open_program *program, bool is_whole) {
     open_device *device = program->device;
     const open_driver *driver = device->driver;
     uint64_t words = 0;
-    const int status = measure(program, &words);
+    open_program_give_back(program, &program->list);
+    open_program_give_back(program, &program->commands);
+    program->is_whole = is_whole;
+    program->bindings = UINT32_MAX; /* they are written before the next run */
+    int status = collect_tasks(program);
+    status = status == RKR_OK ? measure(program, &words) : status;
     if (status != RKR_OK || program->n_tasks == 0) {
         return status;
     }
@@ -157,76 +146,6 @@ static int make_commands(open_program *program) {
     }
     driver->write_list(program->tasks, program->n_tasks, program->list.at);
     return driver->sync(device, &program->list, 0, bytes, true) ? RKR_OK : RKR_ERR_MEMORY;
-}
-
-/* ---- begin and end ---- */
-
-static int make(open_program *program) {
-    rkr_emu_node node;
-    int status = rkr_emu_get_info(program->emulator, &program->info);
-    if (status != RKR_OK) {
-        return status;
-    }
-    program->nodes = calloc(program->info.nodes + 1, sizeof *program->nodes);
-    program->tasks = calloc(program->info.tasks + 1, sizeof *program->tasks);
-    program->numbers = calloc(program->info.tasks + 1, sizeof *program->numbers);
-    if (program->nodes == NULL || program->tasks == NULL || program->numbers == NULL) {
-        return RKR_ERR_MEMORY;
-    }
-    for (uint32_t i = 0; i < program->info.nodes; i++) {
-        status = rkr_emu_get_node(program->emulator, i, &node);
-        if (status != RKR_OK) {
-            return status;
-        }
-        place_node(program, i, &node);
-    }
-    if (program->nodes[0].place == RKNN_OPEN_NPU) {
-        program->nodes[0].place = RKNN_OPEN_CPU;
-        program->nodes[0].reason = "it takes the inputs";
-    }
-    status = collect_tasks(program);
-    status = status == RKR_OK ? make_commands(program) : status;
-    if (status == RKR_OK && !program->device->driver->sync(program->device, &program->memory, 0,
-                                                           program->memory.bytes, true)) {
-        status = RKR_ERR_MEMORY;
-    }
-    return status;
-}
-
-int open_program_make(open_device *device, const uint8_t *bytes, size_t size, uint32_t graph,
-                      open_program **out, char *reason, size_t reason_size) {
-    open_program *program = calloc(1, sizeof *program);
-    if (program == NULL) {
-        return RKR_ERR_MEMORY;
-    }
-    program->device = device;
-    const rkr_emu_memory memory = {program, get_memory};
-    int status =
-        rkr_emu_open_in(bytes, size, graph, &memory, &program->emulator, reason, reason_size);
-    status = status == RKR_OK ? make(program) : status;
-    if (status != RKR_OK) {
-        open_program_free(program);
-        return status;
-    }
-    *out = program;
-    return RKR_OK;
-}
-
-void open_program_free(open_program *program) {
-    if (program == NULL) {
-        return;
-    }
-    rkr_emu_close(program->emulator);
-    open_block *const blocks[] = {&program->list, &program->commands, &program->memory};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
-        if (blocks[i]->at != NULL) {
-            program->device->driver->give_back(program->device, blocks[i]);
-        }
-    }
-    free(program->nodes);
-    free(program->tasks);
-    free(program->numbers);
-    free(program);
 }
 
 bool open_program_sync(open_program *program, uint32_t tensor, bool to_device) {
@@ -249,16 +168,21 @@ static bool run_tasks(open_program *program, uint32_t first, uint32_t count, boo
                           .commands = &program->commands,
                           .first = first,
                           .count = count,
-                          .cores = cores,
+                          .cores = cores & (0u - cores), /* the tasks are those of one core */
                           .is_alone = is_alone,
-                          .base = program->info.has_base ? program->memory.address : 0,
+                          .base = has_base(program) ? program->memory.address : 0,
                           .limit_ms = LIMIT_MS};
     return count == 0 || program->device->driver->run(program->device, &job);
 }
 
 bool open_program_run(open_program *program, uint32_t first, uint32_t end, uint32_t cores) {
-    if (!program->is_written && !write_commands(program)) {
-        return false;
+    rkr_emu_info info;
+    (void)rkr_emu_get_info(program->emulator, &info);
+    if (info.bindings != program->bindings) {
+        if (!write_commands(program)) {
+            return false;
+        }
+        program->bindings = info.bindings;
     }
     /* A node with a LUT is a job of its own. */
     uint32_t begin = 0, count = 0;

@@ -24,14 +24,14 @@ typedef struct {
     open_task *tasks;
     uint32_t *numbers; /* of the tasks, in the emulator's list */
     uint32_t n_tasks;
-    bool is_whole;   /* tasks are written out in full */
-    bool is_written; /* for the inputs as they were set */
+    bool is_whole;     /* tasks are written out in full */
+    uint32_t bindings; /* of the emulator, when commands were written */
 } open_program;
 
-/* Open a graph in memory of the device; RKR_OK or a status of the emulator. */
-int open_program_make(open_device *device, const uint8_t *bytes, size_t size, uint32_t graph,
-                      open_program **out, char *reason, size_t reason_size);
-void open_program_free(open_program *program);
+/* Give the tasks of the nodes that the NPU runs their place in memory, anew: written out in full or
+ * as the file has them. RKR_OK or a status. */
+int open_program_lay_out(open_program *program, bool is_whole);
+void open_program_give_back(open_program *program, open_block *block);
 
 /* Run nodes `first` to `end`, none of RKNN_OPEN_CPU, on these cores (0: any); false with errno. The
  * inputs are in memory. */

@@ -6,7 +6,7 @@
  * The kernel reads the list of tasks: of a job the first one's commands, which it starts, and the
  * last one's interrupts, which it waits for. The NPU fetches the others by itself. */
 #define _GNU_SOURCE
-#include "device.h"
+#include "find.h"
 
 #include <errno.h>
 #include <string.h>
@@ -161,6 +161,7 @@ static bool run(open_device *device, const open_job *job) {
 }
 
 const open_driver open_rknpu = {.name = "rknpu",
+                                .has_base = true,
                                 .list_bytes = list_bytes,
                                 .write_list = write_list,
                                 .take = take,

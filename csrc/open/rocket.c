@@ -7,7 +7,7 @@
  * writes. One that hangs is ended by the kernel after 500 ms, and its memory is then ready, too: a
  * job that took that long has failed. */
 #define _GNU_SOURCE
-#include "device.h"
+#include "find.h"
 
 #include <errno.h>
 #include <stdlib.h>

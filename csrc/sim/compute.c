@@ -107,6 +107,14 @@ int api_graph_run(rkr_emu *emulator, void *hand, api_node_hook hook) {
     return status;
 }
 
+const char api_graph_runner[] = "the emulated NPU";
+
+/* The emulator's threads are its cores. */
+uint32_t api_graph_instances(uint32_t cores) {
+    (void)cores;
+    return 1;
+}
+
 int api_graph_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **emulator,
                    void **hand, char *reason, size_t reason_size) {
     *hand = NULL;

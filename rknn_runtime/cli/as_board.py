@@ -7,6 +7,7 @@ Its output is unchanged.
 Examples:
   rknn-runtime as-board rk3588 -- python their_program.py model.rknn
   rknn-runtime as-board rk3566 -- ./rknn_yolov8_demo model.rknn bus.jpg
+  rknn-runtime as-board --driver rocket rk3588 -- rknn-runtime detect model.rknn bus.jpg
 """
 
 from __future__ import annotations
@@ -17,6 +18,12 @@ from argparse import REMAINDER, ArgumentParser, Namespace
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("soc", metavar="SOC", help="the board's SoC, such as rk3588")
+    parser.add_argument(
+        "--driver",
+        metavar="NAME",
+        help="also stand in for the NPU's device of a kernel driver, rknpu or rocket, and use the "
+        "open runtime",
+    )
     parser.add_argument("program", nargs=REMAINDER, help="the program and its arguments")
 
 
@@ -29,5 +36,5 @@ def run(arguments: Namespace) -> int:
     with refusals():
         if not words:
             raise ValueError("program: expected a program behind --, got none")
-        status = run_as_board(arguments.soc, words)
+        status = run_as_board(arguments.soc, words, arguments.driver)
     return 128 - status if status < 0 else status

@@ -58,7 +58,7 @@ class Library:
     Attributes:
         path: The file, as the dynamic linker found it.
         is_simulated: Whether this is the simulated NPU and no hardware is used.
-        is_open: Whether this is the open runtime, which drives the NPU without the vendor's library.
+        is_open: Whether this is the open runtime, which needs nothing of the vendor's.
         handle: The ``rkr_library *`` for calls to the C shim.
     """
 
@@ -142,8 +142,8 @@ def open_library(library: str | os.PathLike[str] | Library | None = None) -> Lib
 
     Args:
         library: A path, a name for the dynamic linker such as ``"librknnrt.so"``, or
-            ``"sim"`` for the simulated NPU or ``"open"`` for the open runtime. None takes the variable
-            ``RKNN_RUNTIME_LIBRARY`` (same values); if that is not set, the runtime that
+            ``"sim"`` for the simulated NPU or ``"open"`` for the open runtime. None takes the
+            variable ``RKNN_RUNTIME_LIBRARY`` (same values); if that is not set, the runtime that
             the package was built with, if any, then ``librknnrt.so`` and ``librknnmrt.so``
             from the dynamic linker and the usual folders. The simulated NPU is never chosen
             by default, nor is the open runtime. An open `Library` is returned unchanged.

@@ -165,6 +165,19 @@ class LoadedModel(Closing):
         self._finish(core_mask)
         if self._simulation is not None:
             self._simulation.log(self._context)
+        self._warn_of_cpu()
+
+    def _warn_of_cpu(self) -> None:
+        """Say when most of a model runs on the CPU."""
+        places = self.placement or ()
+        on_cpu = [place for place in places if not place.on_npu]
+        if 2 * len(on_cpu) > len(places):
+            import logging  # here, as it costs more than all of this package
+
+            logging.getLogger("rknn_runtime").warning(
+                "%d of %d nodes run on the CPU, such as %s %r: %s",
+                len(on_cpu), len(places), on_cpu[0].op, on_cpu[0].name, on_cpu[0].reason,
+            )  # fmt: skip
 
     @property
     def _preprocessing(self) -> tuple[Preprocessing | None, ...]:
@@ -450,6 +463,16 @@ class LoadedModel(Closing):
         from rknn_runtime.npu import performance
 
         return performance.last_run_us(self._context)
+
+    # ---- the open runtime ------------------------------------------------------
+
+    @property
+    def placement(self) -> tuple[query.NodePlace, ...] | None:
+        """Where each node runs, in the current shape; None if the runtime is the vendor's.
+
+        The open runtime runs what it can on the NPU, and the rest on the CPU.
+        """
+        return query.placement(self._context) if self._library.is_open else None
 
     # ---- the emulated NPU ------------------------------------------------------
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,6 +42,20 @@ class MemorySize(NamedTuple):
     dma_allocated_bytes: int
     sram_bytes: int
     sram_free_bytes: int
+
+
+class NodePlace(NamedTuple):
+    """Where the open runtime runs a node of a model."""
+
+    #: The operator, such as ``"ConvRelu"``.
+    op: str
+    #: In the exported graph.
+    name: str
+    on_npu: bool
+    #: Of the NPU; 0 for a node of the CPU.
+    tasks: int
+    #: Why the CPU runs it; empty for a node of the NPU.
+    reason: str
 
 
 class QueriedTensor(NamedTuple):
@@ -82,7 +97,7 @@ def answer(context: Context, command: str, struct: str) -> Any:
 
 def is_mini(context: Context) -> bool:
     """Tell whether the runtime is librknnmrt, which has no core masks."""
-    if not context.library.is_simulated:
+    if not (context.library.is_simulated or context.library.is_open):
         return not context.library.has("rknn_set_core_mask")
     info = ffi.new("char[4096]")  # librknnrt does not answer this query
     status = context.query(lib.RKNN_QUERY_DEVICE_MEM_INFO, info, len(info))
@@ -107,6 +122,26 @@ def memory_size(context: Context) -> MemorySize:
         info.total_sram_size,
         info.free_sram_size,
     )
+
+
+def placement(context: Context) -> tuple[NodePlace, ...]:
+    """Ask the open runtime where each node runs; the ends of the graph, which do not, are left out."""
+    ask = ffi.cast("rknn_open_place_fn *", context.library.symbol("rknn_open_place"))
+    node = ffi.new("rknn_open_node *")
+    places: list[NodePlace] = []
+    with context.lock:
+        handle = context.opened()
+        for index in count():
+            if ask(handle, index, node) != lib.RKNN_SUCC:
+                return tuple(places)
+            if node.place != lib.RKNN_OPEN_NOTHING:
+                on_npu = node.place == lib.RKNN_OPEN_NPU
+                texts = [
+                    ffi.string(text).decode("utf-8", "backslashreplace")
+                    for text in (node.op, node.name, node.reason)
+                ]
+                places.append(NodePlace(texts[0], texts[1], on_npu, node.tasks, texts[2]))
+    raise AssertionError
 
 
 def custom_string(context: Context) -> str:

@@ -16,10 +16,12 @@ from rknn_runtime.npu.library import NAMES, SIMULATED, VARIABLE
 from rknn_runtime.rknnlite.install import DISTRIBUTIONS, make_wheel
 from rknn_runtime.sim.install import install_library
 
+#: Drivers of the kernel that ``librknn_board.so`` stands in for.
+DRIVERS = ("rknpu", "rocket")
 _PRELOADED = Path(SIMULATED).with_name("librknn_board.so")
 
 
-def run_as_board(soc: str, words: Sequence[str]) -> int:
+def run_as_board(soc: str, words: Sequence[str], driver: str | None = None) -> int:
     """Run a program that sees a board with the simulated NPU.
 
     For it and all that it starts, ``/proc/device-tree`` names the SoC, ``uname`` the board's
@@ -29,6 +31,8 @@ def run_as_board(soc: str, words: Sequence[str]) -> int:
     Args:
         soc: Such as ``"rk3588"``.
         words: The program and its arguments.
+        driver: ``"rknpu"`` or ``"rocket"``: give it the device of that driver of the kernel, too,
+            and the open runtime, which drives it, as the library. None: no device.
 
     Returns:
         Its exit status; minus the number of a signal that ended it.
@@ -36,7 +40,10 @@ def run_as_board(soc: str, words: Sequence[str]) -> int:
     Raises:
         OSError: The program cannot be started.
         UnavailableError: The C library is not glibc.
+        ValueError: No such SoC or driver.
     """
+    if driver not in (None, *DRIVERS):
+        raise ValueError(f"driver: expected one of {', '.join(DRIVERS)}, got {driver!r}")
     found = find_soc(soc)
     if found is None:
         raise ValueError(f"soc: expected one of {', '.join(SOCS)}, got {soc!r}")
@@ -60,8 +67,12 @@ def run_as_board(soc: str, words: Sequence[str]) -> int:
             "RKNN_BOARD_ROOT": str(root),
             "RKNN_BOARD_MACHINE": "armv7l" if found.mini else "aarch64",
             "RKNN_SIM_SOC": found.name,
-            VARIABLE: "sim",
+            VARIABLE: "open" if driver else "sim",
         }
+        if driver:
+            ours["RKNN_BOARD_NPU"] = driver
+            ours["RKNN_BOARD_SOC"] = found.name
+            ours["RKNN_BOARD_EMULATOR"] = SIMULATED
         for variable, first in (
             ("LD_PRELOAD", str(_PRELOADED)),
             ("LD_LIBRARY_PATH", str(library)),

@@ -209,6 +209,17 @@ static uint32_t core_of(uint32_t mask) {
     return mask == 2 ? 1 : mask == 4 ? 2 : 0;
 }
 
+/* What the IOMMU lets the NPU fetch. */
+static bool is_reachable(uint64_t address) {
+    for (size_t i = 0; i < MOST_BLOCKS; i++) {
+        if (blocks[i].is_used && address >= blocks[i].at &&
+            address - blocks[i].at < blocks[i].bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int rknpu_run(struct rknpu_submit *submit) {
     const struct block *list = block_named(submit->list);
     const uint32_t core = core_of(submit->cores);
@@ -228,6 +239,9 @@ static int rknpu_run(struct rknpu_submit *submit) {
     struct rknpu_task begin, last;
     memcpy(&begin, cpu + list->at + first * sizeof begin, sizeof begin);
     memcpy(&last, cpu + list->at + (first + count - 1) * sizeof last, sizeof last);
+    if (!is_reachable(begin.commands)) {
+        return refuse(ETIMEDOUT, "commands that the NPU does not reach");
+    }
     uint32_t interrupts = 0;
     scramble_npu(machine, seed++);
     submit->done = run_npu(machine, (uint32_t)begin.commands, (begin.words + 4 + 1) / 2 - 1, count,
@@ -332,7 +346,7 @@ static void rocket_run(const struct rocket_job *job) {
         struct rocket_task task;
         uint32_t interrupts = 0;
         memcpy(&task, at, sizeof task);
-        if (task.count == 0 ||
+        if (task.count == 0 || !is_reachable(task.commands) ||
             run_npu(machine, task.commands, (task.count + 1) / 2 - 1, 1, 0, &interrupts) != 1 ||
             (interrupts & 0x300) == 0) {
             refuse(EINVAL, error_of_npu(machine));

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The NPU of this machine. */
+#pragma once
+
+#include "device.h"
+
+extern const open_driver open_rknpu, open_rocket;
+
+/* The NPU of this machine, opened once; NULL, and why in `reason`. A child that was forked opens it
+ * anew. */
+open_device *open_find_device(char *reason, size_t reason_size);

@@ -1,0 +1,293 @@
+"""The open runtime on the stand-in for the NPU's device, against the simulated runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from paths import PROJECT, TESTS
+
+from rknn_runtime.npu.library import OPEN, SIMULATED
+
+DRIVERS = ("rknpu", "rocket")
+EXAMPLES = PROJECT / "examples"
+SHAPES = EXAMPLES / "models" / "shapes_rk3588.rknn"
+BOARD = Path(SIMULATED).with_name("librknn_board.so")
+
+#: Begins each program: inputs for a model, drawn from a seed.
+HEAD = """\
+import json, sys, threading
+import numpy as np
+from rknn_runtime import Model
+
+def inputs(model, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        rng.integers(0, 256, t.shape, dtype=np.uint8) if t.takes_pixels
+        else rng.normal(0, 1, t.shape).astype(np.float32)
+        for t in model.inputs
+    ]
+
+def answers(model, *given):
+    return [output.copy() for output in model(*given)]
+
+def same(some, others):
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(some, others))
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a function that runs a program beside the stand-in and returns what it prints."""
+
+    def run_program(driver: str, soc: str, code: str, *words: object, **variables: str):
+        ours = {
+            "LD_PRELOAD": str(BOARD),
+            "RKNN_BOARD_NPU": driver,
+            "RKNN_BOARD_SOC": soc,
+            "RKNN_BOARD_EMULATOR": SIMULATED,
+            "XDG_CACHE_HOME": str(tmp_path),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", HEAD + code, *map(str, words)],
+            env={**os.environ, **ours, **variables},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run_program
+
+
+EQUAL = """\
+found = {}
+for path in sys.argv[1:]:
+    try:
+        with Model(path, library="sim") as model:
+            given = inputs(model)
+            expected = answers(model, *given)
+    except Exception:
+        continue  # not simulated either
+    with Model(path, library="open") as model:
+        found[path] = same(answers(model, *given), expected) and same(
+            answers(model, *given), expected
+        )
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize(
+    ("driver", "soc"), [("rknpu", "rk3588"), ("rocket", "rk3588"), ("rknpu", "rv1106")]
+)
+def test_every_bit_is_that_of_the_simulated_runtime(run, driver, soc):
+    """All models of the tests, twice in a row, whatever other programs leave in the NPU."""
+    paths = [
+        *sorted((TESTS / "data" / "models").glob(f"*_{soc}.rknn")),
+        EXAMPLES / "models" / f"shapes_{soc}.rknn",
+    ]
+    found = run(driver, soc, EQUAL, *paths)
+    assert [path for path, is_same in found.items() if not is_same] == []
+    assert len(found) > 5
+
+
+PLACES = """\
+with Model(sys.argv[1], library="open") as model:
+    places = model.placement
+    print(json.dumps([[p.op, p.on_npu, p.tasks, p.reason] for p in places]))
+"""
+
+
+def test_a_kind_of_task_that_hangs_is_asked_once_and_left_to_the_cpu(run, tmp_path):
+    """Mainline's driver does not hear the interrupt of pooling: half a second, once for all."""
+    places = run("rocket", "rk3588", PLACES, SHAPES)
+    assert {op for op, on_npu, *_ in places if not on_npu} == {"MaxPool", "Reshape"}
+    assert all(tasks > 0 or reason for _, _, tasks, reason in places)
+    (kept,) = (tmp_path / "rknn-runtime").glob("npu-rocket-rk3588-*.txt")
+    assert [line for line in kept.read_text().splitlines() if line.startswith("bad")] == [
+        line for line in kept.read_text().splitlines() if line.endswith("MaxPool: it does not end")
+    ]
+    lines = len(kept.read_text().splitlines())
+    assert run("rocket", "rk3588", PLACES, SHAPES) == places
+    assert len(kept.read_text().splitlines()) == lines
+
+
+def test_the_vendors_driver_runs_every_node(run):
+    """Each operator of the network that has commands; a Reshape has none."""
+    places = run("rknpu", "rk3588", PLACES, SHAPES)
+    assert {op for op, on_npu, *_ in places if not on_npu} == {"Reshape"}
+
+
+HANGS = """\
+from rknn_runtime.errors import RknnTimeoutError
+with Model(sys.argv[1], library="open") as model:
+    try:
+        model(*inputs(model))
+    except RknnTimeoutError as error:
+        print(json.dumps(str(error)))
+"""
+
+
+def test_a_job_that_hangs_is_a_timeout(run):
+    """With every kind of task taken for good, pooling hangs in the run."""
+    message = run("rocket", "rk3588", HANGS, SHAPES, RKNN_OPEN_ASK="never")
+    assert "did not finish the nodes" in message
+
+
+FORMS = """\
+from rknn_runtime import GeneralModel
+from rknn_runtime import InputSpec, TensorType
+found = []
+for kind in (np.uint8, np.float32, np.int8):
+    results = []
+    for library in ("sim", "open"):
+        with GeneralModel(sys.argv[1], library=library) as model:
+            given = np.random.default_rng(1).integers(0, 128, model.inputs[0].shape)
+            try:
+                results.append(model.run(given.astype(kind)))
+            except TypeError:  # a model in float16 has no int8
+                results.append([])
+    found.append(same(*results))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("model", ["ic3_w37", "fp16_ic1_w37"])
+def test_each_binding_of_an_image_has_its_own_commands(run, driver, model):
+    """Pixels, floats and the model's own values, of rows that are filled up."""
+    path = TESTS / "data" / "models" / f"{model}_rk3588.rknn"
+    assert all(run(driver, "rk3588", FORMS, path))
+
+
+THREADS = """\
+with Model(sys.argv[1], library="sim") as model:
+    given = [inputs(model, seed) for seed in range(6)]
+    expected = [answers(model, *one) for one in given]
+found = []
+with Model(sys.argv[1], library="open") as first:
+    def work(model):
+        for _ in range(3):
+            for one, other in zip(given, expected):
+                found.append(same(answers(model, *one), other))
+    models = [first, first.duplicate(), first.duplicate()]
+    threads = [threading.Thread(target=work, args=(model,)) for model in models]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for model in models[1:]:
+        model.close()
+print(json.dumps([len(found), all(found)]))
+"""
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_duplicates_run_at_once_and_mix_nothing(run, driver):
+    """Three contexts on three threads have memory of their own."""
+    path = TESTS / "data" / "models" / "ic3_w37_rk3588.rknn"
+    assert run(driver, "rk3588", THREADS, path) == [54, True]
+
+
+DAMAGED = """\
+from pathlib import Path
+from rknn_runtime.errors import RknnError
+good = Path(sys.argv[1]).read_bytes()
+rng = np.random.default_rng(int(sys.argv[2]))
+runs = 0
+for _ in range(int(sys.argv[3])):
+    data = bytearray(good)
+    for at in rng.integers(0, len(data), 20):
+        data[at] = rng.integers(0, 256)
+    try:
+        with Model(bytes(data), library="open", check=False) as model:
+            model(*inputs(model))
+            runs += 1
+    except (RknnError, ValueError, RuntimeError, OSError, MemoryError, TypeError):
+        pass
+print(json.dumps(runs))
+"""
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_damaged_file_submits_no_address_outside_of_its_memory(run, driver):
+    """The stand-in ends the process where a task reads or writes what is not the model's."""
+    rounds = int(os.environ.get("RKNN_TEST_MUTATIONS", "60"))
+    path = TESTS / "data" / "models" / "ic3_w37_rk3588.rknn"
+    assert run(driver, "rk3588", DAMAGED, path, 3, rounds) > 0
+
+
+def test_without_a_device_the_error_names_those_that_were_looked_for():
+    """Nobody falls back to another library."""
+    code = HEAD + "Model(sys.argv[1], library='open')"
+    done = subprocess.run(
+        [sys.executable, "-c", code, SHAPES], capture_output=True, text=True,
+        env={**os.environ, "RKNN_OPEN_DEVICE": "/dev/null"},
+    )  # fmt: skip
+    assert "DeviceUnavailableError" in done.stderr
+    assert "/dev/null: not an NPU that is known" in done.stderr
+
+
+STRICT = """\
+import ctypes, fcntl, os, struct
+device = os.open("/dev/dri/renderD128", os.O_RDWR)
+def call(number, data):
+    buffer = bytearray(data)
+    fcntl.ioctl(device, 0xC0000000 | len(buffer) << 16 | ord("d") << 8 | 0x40 + number, buffer)
+    return buffer
+memory = call(2, struct.pack("<2I4Q2i", 0, 2 | int(sys.argv[1]), 4096, 0, 0, 0, 0, 0))
+handle, _, _, pointer, address = struct.unpack_from("<2I3Q", memory)
+count, wrong = map(int, sys.argv[2:])
+submit = struct.pack(
+    "<5Ii2Q Qq Ii 10I", 5, 100, 0, count, 0, 0, pointer + wrong, 0, 0, 0, 0, -1,
+    *[0, count] * 3, *[0] * 4,
+)
+try:
+    call(1, submit)
+except OSError as error:
+    print(json.dumps(error.errno))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "meaning"),
+    [
+        ((8, 0, 0), "22"),  # a job without tasks: EINVAL
+        ((8, 1, 0), "110"),  # commands that are none: ETIMEDOUT
+        ((0, 1, 0), "a list of tasks that it does not see"),
+        ((8, 200, 0), "tasks behind the list's end"),
+        ((8, 1, 64), "a pointer that it never gave"),
+    ],
+)
+def test_the_stand_in_refuses_what_the_kernel_refuses(words, meaning):
+    """And ends the process where the kernel would crash."""
+    ours = {"LD_PRELOAD": str(BOARD), "RKNN_BOARD_NPU": "rknpu", "RKNN_BOARD_SOC": "rk3588"}
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + STRICT, *map(str, words)], capture_output=True, text=True,
+        env={**os.environ, **ours, "RKNN_BOARD_EMULATOR": SIMULATED},
+    )  # fmt: skip
+    assert meaning in done.stdout + done.stderr, done.stderr
+
+
+def test_as_board_gives_a_program_the_device_and_the_open_runtime(tmp_path):
+    """The command of the docs, with a program that says what it runs on."""
+    code = f"from rknn_runtime import Model; print(Model({str(SHAPES)!r}).sdk_version.driver)"
+    command = ["as-board", "--driver", "rocket", "rk3588", "--", sys.executable, "-c", code]
+    begin = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "rknn_runtime", *command], capture_output=True, text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.stdout == "rocket 0.0.0\n", done.stderr
+    assert time.monotonic() - begin < 60
+
+
+def test_the_library_lies_beside_the_simulated_one():
+    """Whose emulator it uses."""
+    assert Path(OPEN).parent == Path(SIMULATED).parent
