@@ -57,6 +57,7 @@ ADDRESSES = Build(
         "matmul/test_*.py",
         "npu/test_[!l]*.py",
         "npu/test_library.py",
+        "open/test_*.py",
         "sim/test_*.py",
         "vision/test_drawing.py",
         "vision/test_letterbox.py",
@@ -81,6 +82,7 @@ THREADS = Build(
         "npu/test_misuse_matrix.py",
         "npu/test_operators.py",
         "npu/test_flight.py",
+        "open/test_duplicates.py",
         "streams/test_pool.py",
         "sim/test_cores.py",
     ),
@@ -119,7 +121,21 @@ def build(folder: Path, how: Build) -> None:
                 for room in ("sim", "api", "emulator", "modelfile")
                 for path in (SOURCES / room).glob("*.c")
             ],
-            ["-lm", "-lpthread"],
+            ["-lm", "-lpthread", "-Wl,-Bsymbolic"],
+        ),
+        (
+            package / "sim/librknn_open.so",
+            [
+                path
+                for room in ("open", "api", "modelfile")
+                for path in (SOURCES / room).glob("*.c")
+            ],
+            [f"-L{package}/sim", "-l:librknn_sim.so", "-Wl,-Bsymbolic,-rpath,$ORIGIN", "-lm"],
+        ),
+        (
+            package / "sim/librknn_board.so",
+            list((SOURCES / "sim" / "board").glob("*.c")),
+            ["-ldl", "-lpthread"],
         ),
     ):
         # The name by which setup.py links it too: the dynamic linker finds an open library by it.

@@ -1,4 +1,4 @@
-"""Write the simulated runtime as librknnrt.so, for programs in other languages.
+"""Write the simulated or the open runtime as librknnrt.so, for other languages.
 
 The copy has the name and the SONAME of a vendor's: programs find it with
 LD_LIBRARY_PATH, and link with it.
@@ -27,6 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=("librknnrt.so", "librknnmrt.so"),
         help="the name; %(default)s if not given",
     )
+    add_switch(parser, "--open", "write the open runtime, which drives the NPU, and its emulator")
     add_switch(parser, "--json", "print one JSON object")
 
 
@@ -35,5 +36,5 @@ def run(arguments: Namespace) -> None:
     from rknn_runtime.sim.install import install_library  # here, as `info` does without
 
     check_folder(arguments.folder, os.W_OK | os.X_OK)
-    path = str(install_library(arguments.folder, arguments.name))
+    path = str(install_library(arguments.folder, arguments.name, open_runtime=arguments.open))
     print(json.dumps({"library": path}) if arguments.json else path)

@@ -125,7 +125,7 @@ def memory_size(context: Context) -> MemorySize:
 
 
 def placement(context: Context) -> tuple[NodePlace, ...]:
-    """Ask the open runtime where each node runs; the ends of the graph, which do not, are left out."""
+    """Ask the open runtime where each node runs, but for the ends of the graph, which do not."""
     ask = ffi.cast("rknn_open_place_fn *", context.library.symbol("rknn_open_place"))
     node = ffi.new("rknn_open_node *")
     places: list[NodePlace] = []

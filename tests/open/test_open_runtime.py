@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -17,54 +16,6 @@ from rknn_runtime.npu.library import OPEN, SIMULATED
 DRIVERS = ("rknpu", "rocket")
 EXAMPLES = PROJECT / "examples"
 SHAPES = EXAMPLES / "models" / "shapes_rk3588.rknn"
-BOARD = Path(SIMULATED).with_name("librknn_board.so")
-
-#: Begins each program: inputs for a model, drawn from a seed.
-HEAD = """\
-import json, sys, threading
-import numpy as np
-from rknn_runtime import Model
-
-def inputs(model, seed=0):
-    rng = np.random.default_rng(seed)
-    return [
-        rng.integers(0, 256, t.shape, dtype=np.uint8) if t.takes_pixels
-        else rng.normal(0, 1, t.shape).astype(np.float32)
-        for t in model.inputs
-    ]
-
-def answers(model, *given):
-    return [output.copy() for output in model(*given)]
-
-def same(some, others):
-    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(some, others))
-"""
-
-
-@pytest.fixture
-def run(tmp_path):
-    """Return a function that runs a program beside the stand-in and returns what it prints."""
-
-    def run_program(driver: str, soc: str, code: str, *words: object, **variables: str):
-        ours = {
-            "LD_PRELOAD": str(BOARD),
-            "RKNN_BOARD_NPU": driver,
-            "RKNN_BOARD_SOC": soc,
-            "RKNN_BOARD_EMULATOR": SIMULATED,
-            "XDG_CACHE_HOME": str(tmp_path),
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", HEAD + code, *map(str, words)],
-            env={**os.environ, **ours, **variables},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-        return json.loads(done.stdout.splitlines()[-1])
-
-    return run_program
-
 
 EQUAL = """\
 found = {}
@@ -166,35 +117,6 @@ def test_each_binding_of_an_image_has_its_own_commands(run, driver, model):
     assert all(run(driver, "rk3588", FORMS, path))
 
 
-THREADS = """\
-with Model(sys.argv[1], library="sim") as model:
-    given = [inputs(model, seed) for seed in range(6)]
-    expected = [answers(model, *one) for one in given]
-found = []
-with Model(sys.argv[1], library="open") as first:
-    def work(model):
-        for _ in range(3):
-            for one, other in zip(given, expected):
-                found.append(same(answers(model, *one), other))
-    models = [first, first.duplicate(), first.duplicate()]
-    threads = [threading.Thread(target=work, args=(model,)) for model in models]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for model in models[1:]:
-        model.close()
-print(json.dumps([len(found), all(found)]))
-"""
-
-
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_duplicates_run_at_once_and_mix_nothing(run, driver):
-    """Three contexts on three threads have memory of their own."""
-    path = TESTS / "data" / "models" / "ic3_w37_rk3588.rknn"
-    assert run(driver, "rk3588", THREADS, path) == [54, True]
-
-
 DAMAGED = """\
 from pathlib import Path
 from rknn_runtime.errors import RknnError
@@ -225,7 +147,7 @@ def test_a_damaged_file_submits_no_address_outside_of_its_memory(run, driver):
 
 def test_without_a_device_the_error_names_those_that_were_looked_for():
     """Nobody falls back to another library."""
-    code = HEAD + "Model(sys.argv[1], library='open')"
+    code = "import sys, rknn_runtime as r; r.Model(sys.argv[1], library='open')"
     done = subprocess.run(
         [sys.executable, "-c", code, SHAPES], capture_output=True, text=True,
         env={**os.environ, "RKNN_OPEN_DEVICE": "/dev/null"},
@@ -235,7 +157,7 @@ def test_without_a_device_the_error_names_those_that_were_looked_for():
 
 
 STRICT = """\
-import ctypes, fcntl, os, struct
+import fcntl, json, os, struct, sys
 device = os.open("/dev/dri/renderD128", os.O_RDWR)
 def call(number, data):
     buffer = bytearray(data)
@@ -265,12 +187,11 @@ except OSError as error:
         ((8, 1, 64), "a pointer that it never gave"),
     ],
 )
-def test_the_stand_in_refuses_what_the_kernel_refuses(words, meaning):
+def test_the_stand_in_refuses_what_the_kernel_refuses(words, meaning, beside_device):
     """And ends the process where the kernel would crash."""
-    ours = {"LD_PRELOAD": str(BOARD), "RKNN_BOARD_NPU": "rknpu", "RKNN_BOARD_SOC": "rk3588"}
     done = subprocess.run(
-        [sys.executable, "-c", HEAD + STRICT, *map(str, words)], capture_output=True, text=True,
-        env={**os.environ, **ours, "RKNN_BOARD_EMULATOR": SIMULATED},
+        [sys.executable, "-c", STRICT, *map(str, words)], capture_output=True, text=True,
+        env=beside_device("rknpu", "rk3588"),
     )  # fmt: skip
     assert meaning in done.stdout + done.stderr, done.stderr
 

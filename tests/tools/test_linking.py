@@ -108,7 +108,12 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vendor = root / "vendor"
     vendor.mkdir()
     (vendor / "probe.c").write_text(PROBE, encoding="utf-8")
-    for room in ("sim", "emulator", "modelfile"):  # files of two rooms may have the same name
+    for room in (
+        "sim",
+        "api",
+        "emulator",
+        "modelfile",
+    ):  # files of two rooms may have the same name
         folder = vendor / room
         folder.mkdir()
         sources = sorted((root / "csrc" / room).glob("*.c"))
@@ -204,7 +209,7 @@ def test_a_missing_compiler_is_named(source: Path) -> None:
 def test_what_lies_in_the_checkout_does_not_get_into_a_build(source: Path, static: Path) -> None:
     """Libraries compiled in place, models and scenes: a build holds the programs and its own."""
     left_over = [LINKED, "_rkr.abi3.so", "_rkr.cpython-39.so"]
-    left_over += ["sim/librknn_sim.so", "sim/librknn_board.so"]
+    left_over += [f"sim/librknn_{name}.so" for name in ("sim", "open", "board")]
     for name in left_over:
         (source / "rknn_runtime" / name).write_bytes(b"stale")
     try:
@@ -221,7 +226,7 @@ def test_what_lies_in_the_checkout_does_not_get_into_a_build(source: Path, stati
     programs = {f"rknn_runtime/{path.relative_to(source)}" for path in source.glob("examples/*.py")}
     modules = {str(path.relative_to(source)) for path in source.glob("rknn_runtime/**/*.py")}
     libraries = {"rknn_runtime/_rkr.abi3.so"} | {
-        f"rknn_runtime/sim/librknn_{name}.so" for name in ("sim", "board")
+        f"rknn_runtime/sim/librknn_{name}.so" for name in ("sim", "open", "board")
     }
     data = {
         "rknn_runtime/py.typed",

@@ -20,9 +20,11 @@ CHECK = PROJECT / "tools" / "wheels" / "check.py"
 INFO = "rknn_runtime-1.0.dist-info"
 EXTENSION = "rknn_runtime/_rkr.abi3.so"
 SIMULATED = "rknn_runtime/sim/librknn_sim.so"
+OPEN = "rknn_runtime/sim/librknn_open.so"
 BOARD = "rknn_runtime/sim/librknn_board.so"
 GOOD = {
     BOARD: "void *malloc(unsigned long); void *fopen(void) { return malloc(1); }",
+    OPEN: "void *rkr_emu_open(void); void *rknn_init(void) { return rkr_emu_open(); }",
     EXTENSION: "void PyErr_Clear(void); void PyInit__rkr(void) { PyErr_Clear(); }",
     SIMULATED: "void *malloc(unsigned long); void *rknn_init(void) { return malloc(1); }",
 }

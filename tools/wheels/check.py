@@ -22,6 +22,7 @@ MAX_BYTES = 1_100_000
 MAX_GLIBC = (2, 17)
 EXTENSION = "rknn_runtime/_rkr.abi3.so"
 SIMULATED = "rknn_runtime/sim/librknn_sim.so"
+OPEN = "rknn_runtime/sim/librknn_open.so"
 BOARD = "rknn_runtime/sim/librknn_board.so"
 LINKED = "rknn_runtime/librknn_linked.so"
 DIST_INFO = {
@@ -37,7 +38,8 @@ NEEDED = re.compile(
 )
 EXPORTS = {
     EXTENSION: re.compile(r"(PyInit|_cffi_pypyinit)__rkr$"),
-    SIMULATED: re.compile(r"(rknn|rkr_emu)_\w+$"),
+    SIMULATED: re.compile(r"(rknn|rkr_emu|rkr_npu)_\w+$"),
+    OPEN: re.compile(r"rknn_\w+$"),
     BOARD: re.compile(r"\w+$"),  # functions of the C library
     LINKED: re.compile(r"rknn_\w+$"),
 }
@@ -50,7 +52,7 @@ def expected_files(source: Path, metadata: str, *, linked: bool) -> set[str]:
     for pattern in ("rknn_runtime/**/*.xz", "rknn_runtime/**/*.html"):
         files |= {str(path.relative_to(source)) for path in source.glob(pattern)}
     files |= {str(path.relative_to(source)) for path in source.glob("rknn_runtime/*/data/*")}
-    files |= {"rknn_runtime/py.typed", EXTENSION, SIMULATED, BOARD}
+    files |= {"rknn_runtime/py.typed", EXTENSION, SIMULATED, OPEN, BOARD}
     files |= {LINKED} if linked else set()
     return files | {metadata.replace("METADATA", name) for name in DIST_INFO}
 
@@ -61,7 +63,11 @@ def glibc_version(name: str) -> tuple[int, ...]:
 
 
 def faults_of_library(name: str, elf: ELFFile, *, musl: bool) -> list[str]:
-    """Return the faults of one shared library of the wheel."""
+    """Return the faults of one shared library of the wheel.
+
+    The open runtime has the emulator of the simulated one, which lies beside it.
+    """
+    beside = Path(SIMULATED).name if name == OPEN else None
     versions: dict[int, str] = {}
     for section in elf.iter_sections():
         if isinstance(section, GNUVerNeedSection):
@@ -78,13 +84,17 @@ def faults_of_library(name: str, elf: ELFFile, *, musl: bool) -> list[str]:
             continue
         version = versions.get(table.get_symbol(index)["ndx"]) if table is not None else None
         weak = symbol["st_info"]["bind"] == "STB_WEAK"
+        if beside is not None and symbol.name.startswith("rkr_emu_"):
+            continue
         if version is None and not musl and not weak and not UNVERSIONED.match(symbol.name):
             faults.append(f"needs {symbol.name}, which no library is named for")
         if (version or "").startswith("GLIBC_") and glibc_version(version) > MAX_GLIBC:
             faults.append(f"needs {symbol.name}@{version}")
     for tag in elf.get_section_by_name(".dynamic").iter_tags():
-        if tag.entry.d_tag == "DT_NEEDED" and not NEEDED.match(tag.needed):
-            faults.append(f"needs the library {tag.needed}")
+        if tag.entry.d_tag == "DT_NEEDED" and tag.needed != beside:
+            faults += [] if NEEDED.match(tag.needed) else [f"needs the library {tag.needed}"]
+        if tag.entry.d_tag == "DT_RUNPATH" and beside is not None and tag.runpath == "$ORIGIN":
+            continue
         if tag.entry.d_tag in ("DT_RPATH", "DT_RUNPATH", "DT_TEXTREL"):
             faults.append(f"has {tag.entry.d_tag}")
     return [f"{name}: {fault}" for fault in faults]
