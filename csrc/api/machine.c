@@ -26,7 +26,7 @@ static int status_of(int emulators) {
     return emulators == RKR_OK                ? RKNN_SUCC
            : emulators == RKR_ERR_MEMORY      ? RKNN_ERR_MALLOC_FAIL
            : emulators == RKR_ERR_UNAVAILABLE ? RKNN_ERR_DEVICE_UNAVAILABLE
-                                         : RKNN_ERR_MODEL_INVALID;
+                                              : RKNN_ERR_MODEL_INVALID;
 }
 
 /* One that tells a thread that it holds it: a hook may run whatever it likes. */
