@@ -129,7 +129,7 @@ static uint32_t bound_value(const emu_task *task, uint32_t number, uint32_t valu
         return value - row + file_row;
     case 0x104c:
         return conversion->on
-                   ? (uint32_t)conversion->shift[0] << 4 | conversion->shift[1] << 10 |
+                   ? (uint32_t)conversion->shift[0] << 4 | (uint32_t)conversion->shift[1] << 10 |
                          (uint32_t)conversion->shift[2] << 16 | (uint32_t)conversion->shift[3] << 22
                : conv->wide            ? BYPASS_OF_WIDE
                : conv->reads_quantized ? BYPASS_OF_QUANTIZED
