@@ -1,15 +1,41 @@
 /* SPDX-License-Identifier: MIT
  *
- * Floats as the decimal numbers with the fewest digits that give the same float again. */
+ * Floats as the decimal numbers with the fewest digits that give the same float again, and tables
+ * of them as text. */
 
-/* The longest text of a number, "-1.1754944e-38", and what separates it. */
-#define RKR_DECIMAL_BYTES 32
+/* What writing a number touches, and what separates it: the longest is "-1.1754944e-38". */
+#define RKR_DECIMAL_BYTES 40
+/* The longest text of an integer. */
+#define RKR_INTEGER_BYTES 11
 
 /* The double next to the decimal number of each float; NaN and infinities stay. */
 void rkr_decimal_doubles(const float *values, size_t n, double *out);
 
-/* The numbers as text, as Python writes them: `n` times `rows` times `columns` numbers, with one
- * separator of at most 8 bytes between columns, one between rows, and a line's end after each of
- * the `n`. `out` has RKR_DECIMAL_BYTES for each number; returns the bytes written. */
-size_t rkr_decimal_text(const float *values, size_t n, size_t rows, size_t columns,
-                        const char *between, const char *between_rows, char *out);
+/* 1 if no float is NaN or infinite, else 0. */
+uint32_t rkr_are_finite(const float *values, size_t n);
+
+#define RKR_CELL_FLOATS 0
+#define RKR_CELL_INTEGERS 1
+#define RKR_CELL_TEXTS 2
+
+/* One part of each object's text: `before`, then its numbers, or a text that a number stands for.
+ * `floats` has `rows` times `columns` for each object, `integers` one. */
+typedef struct {
+    uint32_t kind;
+    uint32_t rows, columns;
+    const char *before;
+    const float *floats;
+    const int32_t *integers;
+    const int32_t *keys; /* of the texts, ascending */
+    uint32_t n_keys;
+    const char *texts;    /* one behind the other */
+    const uint32_t *ends; /* where each one ends */
+    const char *missing;  /* of a number that is no key, before it; NULL: not even the number */
+} rkr_cell;
+
+/* The cells of `n` objects, `end` after each object; `between` columns and `between_rows`, at most
+ * 8 bytes each. Returns the bytes written. `out` has room for
+ * `before` and `end` and the longest texts of all objects, RKR_DECIMAL_BYTES for each float and
+ * RKR_INTEGER_BYTES for each integer. */
+size_t rkr_table_text(const rkr_cell *cells, size_t n_cells, size_t n, const char *between,
+                      const char *between_rows, const char *end, char *out);

@@ -254,6 +254,17 @@ int rkr_yolo_masks(const rkr_tensor_view *prototypes, const rkr_yolo_grid *coeff
                    size_t n_grids, const uint32_t *source, const float *xyxy, size_t n,
                    const rkr_mask_geometry *geometry, uint8_t *masks);
 
+/* Run lengths of a mask of less than 2^32 pixels down its columns, alternately of 0 and of any
+ * other number, the first of 0; returns how many. `places` has room for `width` numbers, `runs`
+ * for one more than the mask has pixels. */
+size_t rkr_mask_runs(const uint8_t *mask, size_t height, size_t width, uint32_t *places,
+                     uint32_t *runs);
+
+/* The text of run lengths as maskApi of the COCO API writes it. The fourth and later runs are
+ * differences to the run two before. Numbers are groups of 5 bits, lowest first, with a bit that
+ * announces another group; characters start at "0". `out` has 7 bytes for each run. */
+size_t rkr_compress_runs(const uint32_t *runs, size_t n, char *out);
+
 /* The k highest channels of a tensor of one cell, falling, equal ones by rising number:
  * class numbers and values. NaN comes last. softmax: e^v / sum(e^v) in place of v; with
  * RKR_SOFTMAX_AUTO only where the values are no probabilities yet (all in 0..1 and, to 2 %,

@@ -17,24 +17,37 @@
 static const double POWERS[] = {1e0, 1e1, 1e2, 1e3,  1e4,  1e5,  1e6,
                                 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13};
 
-/* The digits of a float from 1e-4 to 1e6, and how many of them are behind the point. */
-static uint32_t digits_of(float value, uint32_t *places) {
+/* The least k with 2^(e + 1) * 10^k > 1e5, for e from -14. */
+static const uint8_t FIRST[] = {9, 9, 9, 9, 8, 8, 8, 7, 7, 7, 6, 6, 6, 6, 5, 5, 5, 4, 4,
+                                4, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0};
+
+/* The nearest integer, half to even, of a number from 0 to 2^51. */
+static double nearest(double v) {
+    const double magic = 0x1.8p52;
+    return v + magic - magic;
+}
+
+/* The digits of a float from 1e-4 to 1e7, how many of them are behind the point, and the double
+ * next to the number that they are. */
+static uint32_t digits_of(float value, uint32_t *places, double *shown) {
     const double v = value;
-    uint32_t k = 0;
-    while (v * POWERS[k] < 1e5) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t k = FIRST[(bits >> 23) - (127 - 14)];
+    if (v * POWERS[k] < 1e5) {
         k++;
     }
-    uint32_t digits = (uint32_t)rint(v * POWERS[k]);
-    while ((float)(digits / POWERS[k]) != value) {
+    double digits = nearest(v * POWERS[k]);
+    while ((float)(*shown = digits / POWERS[k]) != value) {
         k++;
-        digits = (uint32_t)rint(v * POWERS[k]);
+        digits = nearest(v * POWERS[k]);
     }
     *places = k;
-    return digits;
+    return (uint32_t)digits;
 }
 
 static bool is_plain(float magnitude) {
-    return magnitude >= 1e-4f && magnitude < 1e6f;
+    return magnitude >= 1e-4f && magnitude < 1e7f;
 }
 
 /* Any other finite number, as "%.*e" with the fewest digits. */
@@ -51,8 +64,9 @@ void rkr_decimal_doubles(const float *values, size_t n, double *out) {
         const float magnitude = fabsf(values[i]);
         if (is_plain(magnitude)) {
             uint32_t places;
-            const uint32_t digits = digits_of(magnitude, &places);
-            out[i] = copysign(digits / POWERS[places], (double)values[i]);
+            double shown;
+            digits_of(magnitude, &places, &shown);
+            out[i] = copysign(shown, (double)values[i]);
         } else if (magnitude > 0 && isfinite(magnitude)) {
             char text[RKR_DECIMAL_BYTES];
             out[i] = rare((double)values[i], text);
@@ -69,37 +83,61 @@ static char *append(char *out, const char *text) {
     return out;
 }
 
-static char *append_integer(char *out, uint32_t value, uint32_t at_least) {
-    char digits[16];
+static char *append_signed(char *out, int32_t number) {
+    uint32_t value = number < 0 ? 0u - (uint32_t)number : (uint32_t)number;
+    char digits[10];
     uint32_t n = 0;
-    while (value > 0 || n < at_least) {
+    if (number < 0) {
+        *out++ = '-';
+    }
+    do {
         digits[n++] = (char)('0' + value % 10);
         value /= 10;
-    }
+    } while (value > 0);
     while (n > 0) {
         *out++ = digits[--n];
     }
     return out;
 }
 
+/* Numbers of two digits, so that half as many divisions do. */
+static const char PAIRS[] = "0001020304050607080910111213141516171819"
+                            "2021222324252627282930313233343536373839"
+                            "4041424344454647484950515253545556575859"
+                            "6061626364656667686970717273747576777879"
+                            "8081828384858687888990919293949596979899";
+
+/* Copies 16 bytes each before and behind the point, of which at most 7 and 9 are digits. */
 static char *append_plain(char *out, float magnitude) {
     uint32_t places;
-    uint32_t digits = digits_of(magnitude, &places);
-    while (places > 1 && digits % 10 == 0) {
-        digits /= 10;
-        places--;
+    double shown;
+    uint32_t value = digits_of(magnitude, &places, &shown);
+    char digits[32];
+    memset(digits, '0', sizeof digits);
+    uint32_t first = 16;
+    while (value > 0) {
+        first -= 2;
+        memcpy(digits + first, PAIRS + value % 100 * 2, 2);
+        value /= 100;
     }
-    if (places == 0) {
-        digits *= 10;
-        places = 1;
+    const uint32_t point = 16 - places;
+    if (first < point && digits[first] == '0') {
+        first++;
     }
-    if (places > 9) { /* below 1 */
-        return append_integer(append(out, "0."), digits, places);
-    }
-    const uint32_t power = (uint32_t)POWERS[places];
-    out = append_integer(out, digits / power, 1);
+    first = first < point ? first : point - 1;
+    memcpy(out, digits + first, 16);
+    out += point - first;
     *out++ = '.';
-    return append_integer(out, digits % power, places);
+    if (places == 0) {
+        *out++ = '0';
+        return out;
+    }
+    uint32_t end = 16;
+    while (end > point + 1 && digits[end - 1] == '0') {
+        end--;
+    }
+    memcpy(out, digits + point, 16);
+    return out + (end - point);
 }
 
 static char *append_number(char *out, float value) {
@@ -127,18 +165,59 @@ static char *append_number(char *out, float value) {
     return out;
 }
 
-size_t rkr_decimal_text(const float *values, size_t n, size_t rows, size_t columns,
-                        const char *between, const char *between_rows, char *out) {
-    char *end = out;
+uint32_t rkr_are_finite(const float *values, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        for (size_t row = 0; row < rows; row++) {
-            for (size_t column = 0; column < columns; column++) {
-                end = column > 0 ? append(end, between) : end;
-                end = append_number(end, *values++);
-            }
-            end = row + 1 < rows ? append(end, between_rows) : end;
+        if (!isfinite(values[i])) {
+            return 0;
         }
-        *end++ = '\n';
     }
-    return (size_t)(end - out);
+    return 1;
+}
+
+static char *append_bytes(char *out, const char *bytes, size_t n) {
+    memcpy(out, bytes, n);
+    return out + n;
+}
+
+static char *append_text_of(char *out, const rkr_cell *cell, int32_t key) {
+    uint32_t first = 0, end = cell->n_keys;
+    while (first < end) {
+        const uint32_t middle = first + (end - first) / 2;
+        if (cell->keys[middle] < key) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    if (first == cell->n_keys || cell->keys[first] != key) {
+        return cell->missing == NULL ? out : append_signed(append(out, cell->missing), key);
+    }
+    const uint32_t begin = first == 0 ? 0 : cell->ends[first - 1];
+    return append_bytes(out, cell->texts + begin, cell->ends[first] - begin);
+}
+
+size_t rkr_table_text(const rkr_cell *cells, size_t n_cells, size_t n, const char *between,
+                      const char *between_rows, const char *end, char *out) {
+    char *at = out;
+    for (size_t i = 0; i < n; i++) {
+        for (const rkr_cell *cell = cells; cell < cells + n_cells; cell++) {
+            at = append(at, cell->before);
+            if (cell->kind == RKR_CELL_TEXTS) {
+                at = append_text_of(at, cell, cell->integers[i]);
+            } else if (cell->kind == RKR_CELL_INTEGERS) {
+                at = append_signed(at, cell->integers[i]);
+            } else {
+                const float *values = cell->floats + i * cell->rows * cell->columns;
+                for (uint32_t row = 0; row < cell->rows; row++) {
+                    at = row > 0 ? append(at, between_rows) : at;
+                    for (uint32_t column = 0; column < cell->columns; column++) {
+                        at = column > 0 ? append(at, between) : at;
+                        at = append_number(at, *values++);
+                    }
+                }
+            }
+        }
+        at = append(at, end);
+    }
+    return (size_t)(at - out);
 }

@@ -116,12 +116,13 @@ class LiveView:
             raise TypeError(f"jpeg: expected bytes, got {type(jpeg).__name__}")
         image = np.ascontiguousarray(image)
         height, width = image.shape[:2]
-        words = {**place, "width": width, "height": height, **found.to_dict(self._labels)}
+        objects = found._json(self._labels)
         if self._draw or not jpeg:
             jpeg = self._jpeg(image, found) if self._watchers else b""
         with self._changed:
             number = self._newest.number + 1
-            self._newest = Snapshot(number, json.dumps({"number": number, **words}), jpeg)
+            words = json.dumps({"number": number, **place, "width": width, "height": height})
+            self._newest = Snapshot(number, f"{words[:-1]}, {objects[1:]}", jpeg)
             self._frame = image, found
             self._times.append(time.monotonic())
             self._changed.notify_all()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Union, overload
 
 import numpy as np
 
 from rknn_runtime._arrays import as_float, as_int
+from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._files import printable
-from rknn_runtime.vision.decimals import doubles, texts
+from rknn_runtime.vision.decimals import Cell, Texts, are_finite, doubles, table
 from rknn_runtime.vision.images import as_pixels
 from rknn_runtime.vision.labels import COCO_IDS, Labels, names_of
 
@@ -43,6 +44,8 @@ _MAX_SIDE = 1 << 20
 # Looked up once: these are used for every frame.
 _new, _ndarray = object.__new__, np.ndarray
 _FLOAT32, _INT32 = np.dtype(np.float32), np.dtype(np.int32)
+#: Memory that is written before it is read.
+_uncleared = ffi.new_allocator(should_clear_after_alloc=False)
 #: Bytes of one object in ``rkr_detections.columns``.
 _COLUMN_BYTES = 24
 
@@ -222,6 +225,21 @@ class Detections:
             return [labels.get(i) for i in ids]
         return [labels[i] if 0 <= i < len(labels) else None for i in ids]
 
+    def _texts_of(
+        self, given: Labels | None, in_format: Callable[[tuple[Any, ...]], Texts]
+    ) -> Texts | None:
+        """Return the names of classes as a format has them, by labels that were given or its own.
+
+        They are made once for the same labels.
+        """
+        labels = self.labels
+        if given is not None:
+            ids = list(set(self.class_id.tolist()))
+            labels = dict(zip(ids, names_of(given, ids)))
+        if labels is None:
+            return None
+        return in_format(tuple(labels.items() if isinstance(labels, Mapping) else labels))
+
     def _labels(self, given: Labels | None) -> list[str] | None:
         """Return the name of each object's class by labels that were given, or else by its own."""
         if given is not None:
@@ -311,25 +329,23 @@ class Detections:
         return "\n".join(lines)
 
     def __iter__(self) -> Iterator[Detection]:
-        n, arrays = len(self), (self.mask, self.keypoints, self.xyxyxyxy)
-        more = [repeat(None, n) if array is None else array for array in arrays]
-        tracks = repeat(None, n) if self.tracker_id is None else self.tracker_id.tolist()
-        has_more = any(array is not None for array in arrays)
-        numbers = self.confidence.tolist(), self.class_id.tolist()
+        found: list[Detection] = []
         new, kind = _new, Detection
-        for xyxy, confidence, class_id, mask, keypoints, xyxyxyxy, name, track in zip(
-            self.xyxy, *numbers, *more, self._known(), tracks
+        for xyxy, confidence, class_id, name in zip(
+            self.xyxy, self.confidence.tolist(), self.class_id.tolist(), self._known()
         ):
             one = new(kind)  # checked already
             fields = one.__dict__
             fields["xyxy"], fields["confidence"], fields["class_id"] = xyxy, confidence, class_id
-            if name is not None:
-                fields["name"] = name
-            if track is not None:
-                fields["tracker_id"] = track
-            if has_more:
-                fields["mask"], fields["keypoints"], fields["xyxyxyxy"] = mask, keypoints, xyxyxyxy
-            yield one
+            fields["name"] = name
+            found.append(one)
+        tracks = None if self.tracker_id is None else self.tracker_id.tolist()
+        more = {"mask": self.mask, "keypoints": self.keypoints, "xyxyxyxy": self.xyxyxyxy}
+        for field, values in {**more, "tracker_id": tracks}.items():
+            if values is not None:
+                for one, value in zip(found, values):
+                    one.__dict__[field] = value
+        return iter(found)
 
     @overload
     def __getitem__(self, index: int) -> Detection: ...
@@ -460,49 +476,45 @@ class Detections:
 
     def to_json(self, labels: Labels | None = None, *, indent: int | None = None) -> str:
         """Return `to_dict` as a JSON text; numbers read back to the same float32."""
-        import json
-        from json.encoder import encode_basestring
+        if indent is not None:
+            import json
 
-        if indent is not None or self.mask is not None:
-            indent = None if indent is None else as_int(indent, "indent", 0, 99)
+            indent = as_int(indent, "indent", 0, 99)
             return json.dumps(
                 self.to_dict(labels), indent=indent, allow_nan=False, ensure_ascii=False
             )
         self._check_finite()
-        names = self._titles(labels)
-        shown = {
-            name: "" if name is None else f', "label": {encode_basestring(name)}'
-            for name in set(names)
-        }
-        ends = ["}"] * len(self)
-        for field in ("xyxyxyxy", "keypoints"):
+        return self._json(labels)
+
+    def _json(self, labels: Labels | None) -> str:
+        """Do as `to_json` on one line; numbers that are not finite make no JSON."""
+        cells = [Cell('{"class_id": ', self.class_id)]
+        named = self._texts_of(labels, _in_json)
+        if named is not None:
+            cells.append(Cell("", self.class_id, named))
+        cells += [Cell(', "confidence": ', self.confidence), Cell(', "xyxy": [', self.xyxy)]
+        end = "]"
+        if self.tracker_id is not None:
+            cells.append(Cell(f'{end}, "tracker_id": ', self.tracker_id))
+            end = ""
+        for field in ("keypoints", "xyxyxyxy"):
             values = getattr(self, field)
             if values is not None:
-                rows = texts(values, b", ", b"], [")
-                ends = [
-                    f', "{field}": [{f"[{row}]" if row else ""}]{end}'
-                    for row, end in zip(rows, ends)
-                ]
-        if self.tracker_id is not None:
-            tracks = self.tracker_id.tolist()
-            ends = [f', "tracker_id": {track}{end}' for track, end in zip(tracks, ends)]
-        columns = (
-            self.class_id.tolist(),
-            names,
-            texts(self.confidence[:, None]),
-            texts(self.xyxy, b", "),
-            ends,
-        )
-        objects = [
-            f'{{"class_id": {number}{shown[name]}, "confidence": {confidence}, "xyxy": [{box}]{end}'
-            for number, name, confidence, box, end in zip(*columns)
-        ]
-        return f'{{"detections": [{", ".join(objects)}]}}'
+                is_empty = not values.shape[1]
+                cells.append(Cell(f'{end}, "{field}": [{"" if is_empty else "["}', values))
+                end = "]" if is_empty else "]]"
+        if self.mask is not None:
+            size = list(self.mask.shape[1:])
+            runs = {i: str(_run_lengths(mask)) for i, mask in enumerate(self.mask)}
+            cells.append(Cell(f'{end}, "mask": {{"size": {size}, "counts": ', *_each(runs)))
+            end = "}"
+        text = table(len(self), cells, f"{end}}}, ", ", ", "], [")
+        return f'{{"detections": [{text[:-2]}]}}'
 
     def _check_finite(self) -> None:
         for name in ("xyxy", "confidence", "keypoints", "xyxyxyxy"):
             values = getattr(self, name)
-            if values is not None and not np.isfinite(values).all():
+            if values is not None and not are_finite(values):
                 raise ValueError(f"{name}: expected finite numbers, got others among them")
 
     def to_yolo(self, image_size: tuple[int, int], *, confidence: bool = True) -> str:
@@ -527,22 +539,26 @@ class Detections:
                 f"image_size: expected that of the masks, {self.mask.shape[1:]}, "
                 f"got {(height, width)}"
             )
-        numbers = self._yolo_numbers(width, height)
-        ends = [""] * len(self)
+        cells = [Cell("", self.class_id), Cell(" ", self._yolo_numbers(width, height))]
         if confidence:
-            ends = [f" {text}" for text in texts(self.confidence[:, None])]
-        lines = zip(self.class_id.tolist(), numbers, ends)
-        return "".join([f"{class_id} {row}{end}\n" for class_id, row, end in lines if row])
+            cells.append(Cell(" ", self.confidence))
+        if self.mask is None or self.xyxyxyxy is not None:
+            return table(len(self), cells, "\n", " ")
+        # Programs that write no masks do not load it.
+        from rknn_runtime.vision.outlines import outline
 
-    def _yolo_numbers(self, width: int, height: int) -> list[str]:
-        """Return the numbers of each object between class and confidence; "": it has none."""
+        lines = []
+        for i, mask in enumerate(self.mask):
+            points = (outline(mask) / (width, height)).reshape(1, -1)
+            if points.size:
+                one = [Cell(before, values[i : i + 1]) for before, values, _ in cells]
+                one[1] = Cell(" ", points)
+                lines.append(table(1, one, "\n", " "))
+        return "".join(lines)
+
+    def _yolo_numbers(self, width: int, height: int) -> NDArray[np.float64]:
+        """Return the numbers of each object between class and confidence."""
         scale = np.array([width, height], np.float64)
-        if self.xyxyxyxy is None and self.mask is not None:
-            # Programs that write no masks do not load it.
-            from rknn_runtime.vision.outlines import outline
-
-            outlines = [(outline(mask) / scale).reshape(1, -1) for mask in self.mask]
-            return [texts(points)[0] for points in outlines]
         if self.xyxyxyxy is not None:
             numbers = (self.xyxyxyxy / scale).reshape(len(self), 8)
         else:
@@ -556,10 +572,10 @@ class Detections:
                 points = self.keypoints.astype(np.float64)
                 points[..., :2] /= scale
                 numbers[:, 4:] = points.reshape(len(self), 3 * count)
-        if not np.isfinite(numbers).all():
+        if self.mask is None and not are_finite(numbers):
             i = int(np.argmin(np.isfinite(numbers).all(axis=1)))
             raise ValueError(f"object {i}: expected finite coordinates, got {numbers[i]}")
-        return texts(numbers)
+        return numbers
 
     def to_coco(
         self, image_id: int | str, categories: Categories | None = None
@@ -587,13 +603,13 @@ class Detections:
             numbers = {class_id: _category(categories, class_id) for class_id in known}
         boxes = self.xyxy.astype(np.float64)
         boxes[:, 2:] -= boxes[:, :2]
+        scores = doubles(self.confidence).tolist()
         rows: list[dict[str, Any]] = [
             {"image_id": image_id, "category_id": numbers[class_id], "bbox": box, "score": score}
-            for class_id, box, score in zip(ids, boxes.tolist(), doubles(self.confidence).tolist())
+            for class_id, box, score in zip(ids, boxes.tolist(), scores)
         ]
-        names = self._labels(None)
-        if names is not None:
-            for row, name in zip(rows, names):
+        if self.labels is not None:
+            for row, name in zip(rows, self.names):
                 row["category_name"] = name
         if self.mask is not None:
             for row, mask in zip(rows, self.mask):
@@ -618,34 +634,31 @@ class Detections:
             labels: Names of the classes.
             header: Whether the first line names the columns.
         """
-        columns: list[tuple[list[str], list[str]]] = [
-            (["class_id"], list(map(str, self.class_id.tolist())))
-        ]
-        names = self._labels(labels)
-        if names is not None:
-            quoted = {name: _quoted(name) for name in set(names)}
-            columns.append((["label"], [quoted[name] for name in names]))
-        columns.append((["confidence"], texts(self.confidence[:, None])))
-        columns.append((["left", "top", "right", "bottom"], texts(self.xyxy, b",")))
+        titles, cells = ["class_id"], [Cell("", self.class_id)]
+        named = self._texts_of(labels, _in_csv)
+        if named is not None:
+            titles.append("label")
+            cells.append(Cell(",", self.class_id, named))
+        titles += ["confidence", "left", "top", "right", "bottom"]
+        cells += [Cell(",", self.confidence), Cell(",", self.xyxy)]
         if self.xyxyxyxy is not None:
-            titles = [f"{axis}{corner}" for corner in range(1, 5) for axis in "xy"]
-            columns.append((titles, texts(self.xyxyxyxy, b",", b",")))
+            titles += [f"{axis}{corner}" for corner in range(1, 5) for axis in "xy"]
+            cells.append(Cell(",", self.xyxyxyxy))
         if self.keypoints is not None and self.keypoints.shape[1]:
-            titles = [
+            titles += [
                 f"keypoint_{k}_{part}"
                 for k in range(self.keypoints.shape[1])
                 for part in ("x", "y", "confidence")
             ]
-            columns.append((titles, texts(self.keypoints, b",", b",")))
+            cells.append(Cell(",", self.keypoints))
         if self.mask is not None:
-            pixels = self.mask.sum(axis=(1, 2)).tolist()
-            columns.append((["mask_pixels"], list(map(str, pixels))))
+            titles.append("mask_pixels")
+            cells.append(Cell(",", np.array(list(map(np.count_nonzero, self.mask)), np.int32)))
         if self.tracker_id is not None:
-            columns.append((["tracker_id"], list(map(str, self.tracker_id.tolist()))))
-        lines = [",".join(cells) for cells in zip(*[rows for _, rows in columns])]
-        if header:
-            lines.insert(0, ",".join([title for titles, _ in columns for title in titles]))
-        return "".join([f"{line}\n" for line in lines])
+            titles.append("tracker_id")
+            cells.append(Cell(",", self.tracker_id))
+        first = f"{','.join(titles)}\n" if header else ""
+        return first + table(len(self), cells, "\n", ",", ",")
 
     def to_supervision(self, labels: Labels | None = None) -> Any:
         """Return ``supervision.Detections`` with copies of the arrays.
@@ -775,6 +788,30 @@ def _selection(index: Any, n: int) -> NDArray[Any]:
     return array
 
 
+def _each(texts: dict[int, str]) -> tuple[NDArray[np.int32], Texts]:
+    """Return what a `Cell` takes for one text per object."""
+    return np.arange(len(texts), dtype=np.int32), Texts(texts)
+
+
+def _numbered(labels: tuple[Any, ...]) -> list[tuple[int, str]]:
+    return [each if isinstance(each, tuple) else (i, each) for i, each in enumerate(labels)]
+
+
+@lru_cache(16)
+def _in_json(labels: tuple[Any, ...]) -> Texts:
+    """Return the labels of objects in JSON."""
+    from json.encoder import encode_basestring
+
+    names = _numbered(labels)
+    return Texts({i: f', "label": {encode_basestring(name)}' for i, name in names})
+
+
+@lru_cache(16)
+def _in_csv(labels: tuple[Any, ...]) -> Texts:
+    """Return the labels of objects in a table."""
+    return Texts({i: _quoted(name) for i, name in _numbered(labels)}, b"class ")
+
+
 def _quoted(name: str) -> str:
     """Return a cell of a CSV file, in quotes if it needs them."""
     if any(each in name for each in ',"\r\n'):
@@ -800,28 +837,23 @@ def _category(categories: Categories | None, class_id: int) -> int:
     return as_int(categories[class_id], "categories", -(2**63), 2**63 - 1)
 
 
+def _runs(mask: NDArray[np.bool_]) -> tuple[Any, int]:
+    """Return alternating runs of 0 and 1 down the columns, starting with 0, and their number."""
+    data = np.ascontiguousarray(mask).view(np.uint8)
+    height, width = data.shape
+    runs, places = _uncleared("uint32_t[]", data.size + 1), _uncleared("uint32_t[]", width + 1)
+    return runs, lib.rkr_mask_runs(ffi.from_buffer(data), height, width, places, runs)
+
+
 def _run_lengths(mask: NDArray[np.bool_]) -> list[int]:
-    """Return alternating runs of 0 and 1 down the columns, starting with 0."""
-    flat = np.concatenate([[False], mask.ravel(order="F")])
-    ends = np.append(np.flatnonzero(flat[1:] != flat[:-1]), mask.size)
-    runs: list[int] = np.diff(ends, prepend=0).tolist()
-    return runs
+    """Return the runs as numbers."""
+    lengths: list[int] = ffi.unpack(*_runs(mask))
+    return lengths
 
 
 def _compressed(mask: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return COCO's compressed run lengths, as maskApi of the COCO API writes them.
-
-    The fourth and later runs are differences to the run two before. Numbers are groups of 5 bits,
-    lowest first, with a bit that announces another group; characters start at "0".
-    """
-    counts = _run_lengths(mask)
-    text = []
-    for i, count in enumerate(counts):
-        value = count - counts[i - 2] if i > 2 else count
-        more = True
-        while more:
-            group = value & 0x1F
-            value >>= 5
-            more = value != -1 if group & 0x10 else value != 0
-            text.append(chr(48 + (group | 0x20 if more else group)))
-    return {"size": list(mask.shape), "counts": "".join(text)}
+    """Return the runs in COCO's compressed form."""
+    runs, count = _runs(mask)
+    text = _uncleared("char[]", 7 * count)
+    size = lib.rkr_compress_runs(runs, count, text)
+    return {"size": list(mask.shape), "counts": ffi.unpack(text, size).decode("ascii")}

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rknn_runtime.vision.decimals import doubles, texts
+from rknn_runtime.vision.decimals import Cell, Texts, doubles, table
 
 GERMAN = Path("/usr/share/i18n/locales/de_DE")
 DICE = np.random.default_rng(7)
@@ -20,7 +20,24 @@ FLOATS = np.concatenate(
         DICE.random(5000, np.float32),
         DICE.random(5000, np.float32) * 4000,
         DICE.integers(0, 2**32, 20000, np.uint32).view(np.float32),
-        np.float32([0, -0.0, 0.5, 1e-4, 9.999e-5, 999999.94, 1e6, 16777216, 1e9, 9.9e15, 1e16]),
+        np.float32(
+            [
+                0,
+                -0.0,
+                0.5,
+                1e-4,
+                9.999e-5,
+                999999.94,
+                1e6,
+                1000000.25,
+                8388607.5,
+                1e7,
+                16777216,
+                1e9,
+                9.9e15,
+                1e16,
+            ]
+        ),
         np.float32([1e-45, 1.17549435e-38, 3.4028235e38, np.inf, -np.inf, np.nan, 0.12695312]),
     ]
 )
@@ -38,7 +55,8 @@ def test_doubles_are_those_that_numpy_shows():
 
 def test_texts_are_what_python_shows():
     """As `str` of the double."""
-    assert texts(FLOATS[:, None]) == [str(value) for value in doubles(FLOATS).tolist()]
+    shown = table(len(FLOATS), [Cell("", FLOATS)], "\n").splitlines()
+    assert shown == [str(value) for value in doubles(FLOATS).tolist()]
 
 
 @pytest.mark.slow
@@ -50,9 +68,9 @@ def test_texts_have_a_point_in_every_locale(tmp_path):
     subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", name], check=True)
     program = (
         "import locale, numpy as np\n"
-        "from rknn_runtime.vision.decimals import texts\n"
+        "from rknn_runtime.vision.decimals import Cell, table\n"
         "locale.setlocale(locale.LC_NUMERIC, 'de_DE.UTF-8')\n"
-        "print(locale.localeconv()['decimal_point'], *texts(np.float32([[1.5]])))\n"
+        "print(locale.localeconv()['decimal_point'], table(1, [Cell('', np.float32([1.5]))], ''))\n"
     )
     environment = {**os.environ, "LOCPATH": str(tmp_path)}
     done = subprocess.run(
@@ -61,12 +79,19 @@ def test_texts_have_a_point_in_every_locale(tmp_path):
     assert done.stdout.split() == [b",", b"1.5"]
 
 
-def test_rows():
-    """One text per object, with separators between its numbers and its rows."""
-    values = np.arange(12, dtype=np.float32)
-    assert texts(values.reshape(3, 4)[::2], b", ") == ["0.0, 1.0, 2.0, 3.0", "8.0, 9.0, 10.0, 11.0"]
-    assert texts(values.reshape(2, 2, 3), b",", b"|") == [
-        "0.0,1.0,2.0|3.0,4.0,5.0", "6.0,7.0,8.0|9.0,10.0,11.0",
+def test_a_table():
+    """Integers of every size, names, rows and their separators, and what follows an object."""
+    numbers = np.array([-(2**31), 7, 0, 2**31 - 1], np.int64)
+    values = np.arange(16, dtype=np.float64).reshape(4, 2, 2)
+    names = Texts({7: "\u00e9\0\ud800", -(2**31): ""}, b"class ")
+    cells = [
+        Cell("#", numbers), Cell(" ", numbers, names), Cell("", numbers, Texts({})),
+        Cell(": ", values[:, :, ::2]), Cell("; ", values[:, 0]), Cell(".", values[:, :0]),
     ]  # fmt: skip
-    assert texts(np.empty((0, 4), np.float32)) == []
-    assert texts(np.empty((2, 0, 3), np.float32)) == ["", ""]
+    assert table(4, cells, "!\n", ",", "|") == (
+        "#-2147483648 : 0.0|2.0; 0.0,1.0.!\n"
+        "#7 \u00e9\0\ud800: 4.0|6.0; 4.0,5.0.!\n"
+        "#0 class 0: 8.0|10.0; 8.0,9.0.!\n"
+        "#2147483647 class 2147483647: 12.0|14.0; 12.0,13.0.!\n"
+    )
+    assert table(0, [Cell("", np.empty((0, 4), np.float32))], "\n") == ""
