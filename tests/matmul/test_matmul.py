@@ -32,7 +32,7 @@ def on_soc(control: Control):
 
 
 def values(shape, element: str, seed: int = 0):
-    """Random elements; float16 of a few bits, so that no sum of theirs is rounded."""
+    """Random elements; float16 with few bits, so that no sum is rounded."""
     random = np.random.default_rng(seed)
     if element == "FLOAT16":
         return (random.integers(-32, 33, shape) / 8).astype(np.float16)
@@ -88,7 +88,7 @@ def test_b_of_many_rows_lies_in_segments(on_soc, soc, k):
 
 
 def test_memories_are_as_the_npu_has_them(control):
-    """Who writes them in the NPU's layouts runs without a copy of ours."""
+    """Matrices written in the NPU's layouts run without a copy."""
     a, b = values((4, 64), "INT8"), values((64, 64), "INT8", 1)
     with small(b_layout=NATIVE, ac_layout=NATIVE) as matmul:
         assert matmul.stored_shapes == ((4, 4, 16), (2, 2, 32, 32), (16, 4, 4))
@@ -239,7 +239,7 @@ def test_wrong_sizes_and_types(control, arguments, error, words):
     ],
 )
 def test_wrong_options(control, options, error, words):
-    """Likewise; of core masks the runtime decides."""
+    """Wrong options raise before the call; the runtime judges core masks."""
     with pytest.raises(error, match=words):
         small(**options)
 
@@ -251,7 +251,7 @@ def test_b_has_to_be_written(control):
 
 
 def test_wrong_matrices(control):
-    """Nothing is converted; the message says what is taken."""
+    """Nothing is converted; the message names the expected matrix."""
     with small() as matmul:
         for wrong, error, words in (
             (np.zeros((64, 64), np.float32), TypeError, "B: expected dtype int8"),
@@ -291,7 +291,7 @@ def test_wrong_scales(control, matrix, scales, error):
 
 
 def test_it_is_neither_copied_nor_pickled(control):
-    """It owns what a copy would not."""
+    """It owns NPU memory, so copying and pickling raise."""
     with small() as matmul:
         for function in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(TypeError, match="neither copied nor pickled"):

@@ -23,7 +23,7 @@ SIZES = (
 
 
 def answers() -> dict[tuple[str, ...], list[str]]:
-    """What was asked for -> A, B and C."""
+    """The call -> A, B and C."""
     lines = ANSWERS.read_text("ascii").splitlines()
     rows = [line.split() for line in lines if not line.startswith("#")]
     return {tuple(row[:9]): row[9:] for row in rows}
@@ -75,7 +75,7 @@ def test_the_simulated_npu_answers_as_recorded(control: Control, soc: str) -> No
 
 @pytest.mark.parametrize("soc", SOCS)
 def test_what_is_refused_is_refused_before_the_call(soc: str) -> None:
-    """The rules in Python refuse exactly what the runtime refuses."""
+    """The rules here refuse exactly the calls that the runtime refuses."""
     known = answers()
     for question in questions(soc):
         kind, _, k, n, b_layout, ac_layout, scales, _ = map(int, question[1:])

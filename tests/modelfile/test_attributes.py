@@ -1,7 +1,7 @@
 """The rules by which the runtimes describe tensors, case by case.
 
-`test_reader.py` compares them with recorded answers; here are the SoCs of which there is
-no recording, old containers, and what cannot be.
+`test_reader.py` compares them with recorded answers; here are SoCs without a recording, old
+containers, and impossible files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What makes a runtime refuse a model is told before it does."""
+"""Models that a runtime would refuse are refused before, with the reason."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_library_that_cannot_be_read_is_no_known_runtime(tmp_path: Path) -> No
 def test_what_fits_is_no_problem(
     header: ModelHeader, soc: str | None, runtime: Runtime | None
 ) -> None:
-    """SoCs of one NPU generation share models; what is unknown is not held against them."""
+    """SoCs of one NPU generation share models; unknown facts are no reason to refuse."""
     assert problems(header, soc=SOCS[soc] if soc else None, runtime=runtime) == []
 
 
@@ -137,7 +137,7 @@ def test_what_a_runtime_was_seen_to_fail_on(
     zero_copy: bool,
     sentence: str | None,
 ) -> None:
-    """Told before it does; versions newer than the last that failed are not held to it."""
+    """Versions that failed are refused before the call; newer versions are not."""
     info = read(MODELS / "ic3_w37_rk3588.rknn")
     fields = {**vars(info), **change}
     for side in change.keys() & {"inputs", "outputs"}:
@@ -347,7 +347,7 @@ TEXTS = {
     "inputs": b'{"images": {"dtype": "int8", "layout": "NHWC"}}',
     "outputs": b'{"output0": {"dtype": "int8", "layout": "NCHW"}}',
 }
-#: What replaces what; "" for the whole text. And what the reader says of it.
+#: Old text ("" for all of it), new text, and the reader's error.
 ABORTS = [
     (b"{", b"x", "are no JSON"),
     (b"}}", b"} ", "are no JSON"),
@@ -364,13 +364,13 @@ ABORTS = [
     (b"0", b"1", "say nothing of 'output0'"),
     (b"images", b"Images", "say nothing of 'images'"),
 ]
-#: What is taken, or of the outputs only.
+#: Texts that are accepted, or for the outputs only.
 TAKEN = [(b"", b"", ""), (b"int8", b"inx8", ""), (b'": {', b'" :{', "")]
 ONLY_OF_INPUTS = [(b"NHWC", b"NHXC", "an unknown layout"), (b"NCHW", b"NCXW", "")]
 
 
 def changed(which: str, old: bytes, new: bytes) -> bytes:
-    """The model with another text, which is not longer: blanks fill it up."""
+    """The model with another text of at most the same length, filled with blanks."""
     text, data = TEXTS[which], MODEL.read_bytes()
     other = text.replace(old, new) if old else new
     at = data.index(struct.pack("<I", len(text)) + text)
@@ -425,7 +425,7 @@ def test_what_the_runtimes_take_is_read(which: str, old: bytes, new: bytes, said
 
 
 def test_a_text_too_deep_or_too_large_is_refused() -> None:
-    """Within the bounds of the reader, which are far below those of the stack."""
+    """The reader's bounds refuse it, far below the limits of the stack."""
     for text in (b"[" * 40, b'{"a":' * 9):
         with pytest.raises(InvalidModelError, match="are no JSON"):
             read(changed("inputs", b"", text))

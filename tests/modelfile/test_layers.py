@@ -53,7 +53,7 @@ def test_a_layer_says_shapes_bytes_and_multiplications(soc: str) -> None:
     ],
 )
 def test_multiplications_are_those_of_the_shapes(model: str, macs: int) -> None:
-    """Counted by hand; what the compiler makes a convolution of counts as one."""
+    """They equal a count by hand; layers that become convolutions count as such."""
     assert sum(layer.macs for layer in read_layers(MODELS / f"{model}.rknn")) == macs
 
 

@@ -28,7 +28,7 @@ def test_python_literals_survive(value: object) -> None:
 
 @given(st.binary(max_size=40) | st.text("[]{}(),:'\"\\xu019ae+-. None").map(str.encode))
 def test_anything_else_is_a_value_error(data: bytes) -> None:
-    """No other exception, whatever the bytes; and what is read is a plain value."""
+    """Any bytes give a plain value or a ValueError."""
     try:
         value = parse_literal(data)
     except ValueError:

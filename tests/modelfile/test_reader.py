@@ -77,7 +77,7 @@ def test_attributes_equal_the_recorded_answers(recording: Recording) -> None:
         theirs = normalized(fact["a"])
         ours = {name: value for name, value in as_recorded(attr).items() if name in theirs}
         if attr.dtype is TensorType.INT16 and theirs["type"] == TensorType.INT4:
-            # librknnrt 1.5.2 does not know the file's "int16" as a logical type.
+            # librknnrt 1.5.2 lacks the file's "int16" as a logical type.
             for field in ("type", "size", "size_with_stride"):
                 del ours[field], theirs[field]
         assert ours == theirs, fact
@@ -92,7 +92,7 @@ def test_the_rest_equals_the_recorded_answers(recording: Recording) -> None:
     assert len(info.inputs) == found["io"]["n_input"]
     assert len(info.outputs) == found["io"]["n_output"]
     assert info.internal_bytes == found["mem"]["internal"]
-    # The file counts the weights of every shape, and so does librknnrt 2.3.2; 1.5.2 of one.
+    # The file and librknnrt 2.3.2 count the weights of every shape; 1.5.2 counts one.
     if not info.variants or recording.version != "1.5.2":
         assert info.weight_bytes == found["mem"]["weight"]
     inner = info.weight_bytes + info.internal_bytes + info.command_bytes
@@ -112,7 +112,7 @@ def test_the_rest_equals_the_recorded_answers(recording: Recording) -> None:
 
 @pytest.mark.parametrize("recording", recordings("in"), ids=str)
 def test_the_needs_of_a_model(recording: Recording) -> None:
-    """What the runtimes 2.3.2 say of native outputs, for one image; room for them in any."""
+    """The sizes of native outputs for one image in the runtimes 2.3.2, and enough room in all."""
     path = recording.model
     info, needs = reader.read(path), reader.ModelFile(path.read_bytes()).needs()
     native = [attr.native.size_with_stride // info.batch for attr in info.outputs if attr.native]
@@ -134,7 +134,7 @@ def test_the_newest_known_runtime_is_described_by_default() -> None:
 
 
 def test_a_version_that_nobody_asked_is_no_fault_of_the_model() -> None:
-    """It is a ValueError that lists what is known, for each library its own."""
+    """It is a ValueError that lists the known versions of that library."""
     for name, version in (("ic5_rk3588", "2.2.0"), ("ic5_rv1106", "1.5.2"), ("ic5_rk3588", "")):
         with pytest.raises(ValueError, match=r"runtime_version: expected 2\.3\.2") as caught:
             reader.read(MODELS / f"{name}.rknn", runtime_version=version)
@@ -144,7 +144,7 @@ def test_a_version_that_nobody_asked_is_no_fault_of_the_model() -> None:
 
 
 def test_a_standard_model() -> None:
-    """All fields beside the attributes."""
+    """All fields but the attributes are right."""
     info = reader.read(MODELS / "ic3_w37_rk3588.rknn")
     assert (info.soc, info.container, info.container_version) == ("rk3588", "standard", 6)
     assert (info.npu, info.toolkit_version, info.framework) == ("RKNPU v2", "2.3.2", "ONNX")
@@ -159,7 +159,7 @@ def test_a_standard_model() -> None:
 
 
 def test_a_mini_model() -> None:
-    """All fields beside the attributes."""
+    """All fields but the attributes are right."""
     info = reader.read(MODELS / "custom_string_rv1106.rknn")
     assert (info.soc, info.container, info.container_version) == ("rv1106", "mini", 4)
     assert (info.npu, info.toolkit_version, info.framework) == ("RKNPU t3", "2.3.2", "ONNX")
@@ -167,7 +167,7 @@ def test_a_mini_model() -> None:
 
 
 def test_batch_and_dynamic_shapes() -> None:
-    """What is built into a model for several images or several shapes."""
+    """The batch and the shapes that a model was built for are read."""
     assert reader.read(MODELS / "batch2_build_rk3588.rknn").batch == 2
     info = reader.read(MODELS / "dyn_in_rk3588.rknn")
     assert info.dynamic_shapes == {"images": ((1, 48, 40, 3), (1, 32, 32, 3))}
@@ -232,7 +232,7 @@ def test_an_old_container_has_a_short_header() -> None:
 
 
 def test_metadata_that_cannot_be_read_is_no_obstacle() -> None:
-    """The runtimes do not read it either; what it would say is None."""
+    """The runtimes never read it; its facts are None."""
     for text in ("{'attrs'", "[]", "{}", "{'attrs': {'images': {'mean': 1, 'std': 2}}}", "\xff"):
         info = reader.read(handmade.standard_model([IMAGE], [FEATURES], slot_3=text))
         assert info.preprocessing == (None,)
@@ -274,7 +274,7 @@ OTHER_FORMATS = [
 
 @pytest.mark.parametrize(("data", "what"), OTHER_FORMATS, ids=[what for _, what in OTHER_FORMATS])
 def test_anything_else_is_named(tmp_path: Path, data: bytes, what: str) -> None:
-    """The message says what the file is, the same for bytes and for a path."""
+    """The message names the kind of file, the same for bytes and for a path."""
     path = tmp_path / "model.rknn"
     path.write_bytes(data)
     for model in (data, path):
@@ -300,7 +300,7 @@ def test_anything_else_is_named(tmp_path: Path, data: bytes, what: str) -> None:
 def test_a_file_without_its_end_is_refused(
     change: Callable[[bytes], bytes | None], message: str
 ) -> None:
-    """A runtime that parses what stands there, and behind, would end the process."""
+    """A runtime that parses missing bytes would end the process."""
     model = (MODELS / "ic3_w37_rv1106.rknn").read_bytes()
     end = 64 + int.from_bytes(model[16:24], "little")
     assert int.from_bytes(model[end : end + 8], "little") == len(model) - end - 8
@@ -392,6 +392,6 @@ def test_things_that_are_no_files(tmp_path: Path) -> None:
     ],
 )
 def test_a_contradiction_is_an_invalid_model(model: bytes) -> None:
-    """What no toolkit writes is refused, with a reason."""
+    """Contradictions that no toolkit writes are refused, with a reason."""
     with pytest.raises(InvalidModelError, match=r"."):
         reader.read(model)

@@ -1,4 +1,4 @@
-"""What is known of each SoC, and which one a device tree names."""
+"""The facts of each SoC, and the SoC that a device tree names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another thread does between two steps of a call: it waits, or it is refused.
+"""Calls of another thread between two steps of a call wait or are refused.
 
 Each test puts the other thread's call where the steps meet, so that nothing depends on chance.
 """
@@ -78,7 +78,7 @@ def test_a_raw_run_waits_for_shapes(control):
 
 
 def test_a_failed_choice_leaves_memory_to_the_model_or_to_the_caller(control):
-    """What it kept cannot be closed, what it let go can: the next choice works all the same."""
+    """Memory that it kept cannot be closed, released memory can, and the next choice works."""
     with Model(DATA_BYTES, library="sim") as model:
         model.set_input_shapes(SMALL)
         small = TensorMemory(model, 32 * 32 * 3)
@@ -101,7 +101,7 @@ def test_a_failed_choice_leaves_memory_to_the_model_or_to_the_caller(control):
 
 
 def test_a_duplicate_knows_of_pixels_that_came_meanwhile(control, monkeypatch):
-    """The runtime takes all else for pixels in it, too, so it is refused."""
+    """The runtime takes all other inputs for pixels there, too, so they are refused."""
     with GeneralModel(recorded().data, library="sim") as model:
         image = np.zeros(model.inputs[0].shape, np.uint8)
         duplicate = GeneralModel._duplicate
@@ -116,7 +116,7 @@ def test_a_duplicate_knows_of_pixels_that_came_meanwhile(control, monkeypatch):
 
 
 def test_a_type_of_operators_is_registered_once(control, monkeypatch):
-    """Of two threads that register one, the second is refused."""
+    """If two threads register one, the second is refused."""
     with Model(CUSTOM_SOFTMAX, library="sim") as model:
 
         class Slow(operators.Operator):
@@ -148,7 +148,7 @@ def test_runs_know_of_operators_before_the_runtime_has_any(control, monkeypatch)
 
 
 def test_no_run_goes_on_with_operators_that_came_meanwhile(control, monkeypatch):
-    """They compute within a call of run, and nobody would hear what they raise."""
+    """Operators compute within a call of run, and their exceptions would be lost."""
     with Model(CUSTOM_SOFTMAX, library="sim", flags=InitFlag.FENCE_OUT_OUTSIDE) as model:
 
         def late(*_):

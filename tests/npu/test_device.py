@@ -1,4 +1,4 @@
-"""What is said of the NPU's device nodes, before and after a runtime fails on them."""
+"""Messages about the NPU's device nodes, before and after a runtime fails on them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_device_without_permission_is_named(machine: Machine) -> None:
 
 
 def test_owners_without_names_are_numbers(machine: Machine) -> None:
-    """As in a container that does not know the board's users."""
+    """Owners are numbers in a container without the board's users."""
     status = list(Path(machine.add("rknpu")).stat())
     status[4:6] = [4_000_000, 4_000_001]
     assert device._owners(os.stat_result(status)) == ("4000000", "4000001")

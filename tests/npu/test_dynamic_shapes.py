@@ -118,7 +118,7 @@ def test_specs_hold_in_every_shape(control):
 
 
 def test_memory_that_was_bound_stays_if_it_is_large_enough(control):
-    """What is too small is let go, and the model says what is missing."""
+    """Memory that is too small is released, and the model names the missing one."""
     with Model(DATA_BYTES, library="sim") as model:
         model.set_input_shapes(SMALL)
         large, small = TensorMemory(model, 1 << 16), TensorMemory(model, 32 * 32 * 3)

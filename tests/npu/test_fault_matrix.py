@@ -1,7 +1,7 @@
 """Every call of every flow fails once with every status: one table, and what follows.
 
-A call that fails while a flow is opened leaves nothing alive; in a frame it leaves the flow as
-usable as it was; at the end everything else is released all the same.
+A call that fails while a flow is opened leaves nothing alive; in a frame it leaves the flow usable;
+at the end everything else is released.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rknn_runtime.npu import raw
 from rknn_runtime.sim import Control, Live
 
 NOTHING = Live(0, 0, 0)
-#: What the headers and RKNNLite know, and one that nobody does.
+#: The statuses of the headers and RKNNLite, and one unknown.
 CODES = [*range(-16, 0), -42]
 #: How many of them each call is given: all of them with `make torture`. They take turns, so that
 #: every function gets all.
@@ -98,7 +98,7 @@ def same(one: object, other: object) -> bool:
 
 
 def raised(call: object) -> tuple[type[Exception], int, str] | None:
-    """Call, and return class, code and text of what it raises; its traceback is gone then."""
+    """Call, and return class, code and text of the exception, whose traceback is gone then."""
     try:
         call()  # type: ignore[operator]
     except Exception as error:
@@ -146,7 +146,7 @@ def fail_opening(control: Control, name: str, fault: Fault, expected: object) ->
 
 
 def fail_a_frame(control: Control, name: str, fault: Fault, expected: object) -> bool:
-    """Likewise; afterwards the flow is as it was."""
+    """Fail a call in a frame; afterwards the flow works as before."""
     made = opened(name)
     try:
         control.reset()
@@ -176,7 +176,7 @@ def fail_closing(control: Control, name: str, fault: Fault) -> None:
 
 
 def open_files() -> set[tuple[str, str]]:
-    """The descriptors and what they are of; others in this process may close theirs meanwhile."""
+    """The open descriptors and their files; others in this process may close theirs meanwhile."""
     found = set()
     for path in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # that of the listing itself

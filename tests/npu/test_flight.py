@@ -145,7 +145,7 @@ def test_a_wait_that_fails(control, model, engine):
 
 
 def test_waiting_in_another_thread(model, engine):
-    """Whoever waits; two at once wait for one run."""
+    """Any thread can wait; two at once wait for one run."""
     flight, errors = raw.start(model), []
 
     def wait():
@@ -216,7 +216,7 @@ def test_a_wait_that_is_too_short(control, model, engine):
 
 @pytest.fixture
 def fence():
-    """What the simulated NPU waits for, and what makes it ready."""
+    """The fence that the simulated NPU waits for, and the end that makes it ready."""
     ready, camera = os.pipe()
     yield ready, camera
     os.close(ready)

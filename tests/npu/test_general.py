@@ -32,7 +32,7 @@ def some_image(attr, seed=0):
 
 
 def as_told(attr):
-    """Describe an output as librknnrt 1.5.2 does: int16, which it does not know, is INT4."""
+    """Describe an output like librknnrt 1.5.2, which lacks int16 and says INT4."""
     if attr.dtype is not TensorType.INT16:
         return attr
     size = 2**32 - attr.n_elems
@@ -71,7 +71,7 @@ def test_outputs_come_in_logical_order(shape, dtype):
 
 @pytest.mark.parametrize("dtype", ["INT32", "INT64", "FLOAT32", "BOOL", "UINT8"])
 def test_other_element_types_come_as_they_are(dtype):
-    """What is not quantized, as the indices of ArgMax."""
+    """Outputs that are not quantized, such as ArgMax's indices, keep their type."""
     case = recorded(outputs=[output("y", (1, 30), dtype=TensorType[dtype], zero_point=0, scale=1)])
     with GeneralModel(case.data, library="sim") as model:
         (raw,) = model.run(FRAME, float_outputs=False)
@@ -182,7 +182,7 @@ def test_several_inputs_are_quantized_by_the_runtime(kind):
 
 
 def test_a_batch_is_one_array():
-    """N > 1: all frames at once, a single one is not enough."""
+    """N > 1: all frames come at once; a single one is refused."""
     attr = image((2, 3, 8, 20))
     frames = some_image(attr)
     case = recorded(inputs=[attr], outputs=[output("y", (2, 5, 4, 6))], input_arrays=[frames])
@@ -237,7 +237,7 @@ def test_a_runtime_without_these_functions_is_refused(tmp_path):
         GeneralModel(b"anything", library=stub.build(tmp_path), check=False)
 
 
-#: The general API for the library of ``stub``; GIVEN_BYTES is what it says of its output.
+#: The general API for the library of ``stub``; GIVEN_BYTES is the size that it reports.
 GENERAL = (
     stub.SOURCE
     + r"""
@@ -287,7 +287,7 @@ def handed_out(model):
 @pytest.mark.parametrize("patch", [(), LOGICAL_IS_INT4], ids=["known type", "unknown type"])
 @pytest.mark.parametrize("size", [8, 7, 9, 0])
 def test_another_size_of_an_output_is_an_error(tmp_path, patch, size):
-    """Whoever allocates, the size must be the tensor's, and the buffer is released."""
+    """The size must be the tensor's, in either kind of buffer, and the buffer is released."""
     library = stub.build(tmp_path, f"GIVEN_BYTES={size}", *patch, source=NO_RUN)
     with GeneralModel(b"anything", library=library, check=False) as model:
         frame = np.arange(48, dtype=np.uint8).reshape(1, 4, 4, 3)

@@ -1,7 +1,7 @@
 """A call that binds memory is interrupted between any two steps; the model runs on.
 
-As by Ctrl-C, or where memory runs out. The interrupt is raised at each bytecode in turn of the
-functions that bind and that collect what is bound.
+Ctrl-C and lack of memory do that. The interrupt is raised at each bytecode in turn of the functions
+that bind and that collect bound memory.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def interrupted(nth, call, *arguments, **options):
 
 
 def answer(model):
-    """Run on what is bound; return which image that was."""
+    """Run on the bound memory; return which image it held."""
     model.run()
     output = model.output_f32(0)
     (found,) = (i for i, answer in enumerate(ANSWERS) if (real(answer, MAP) == output).all())
@@ -93,7 +93,7 @@ def black(model):
 
 @pytest.mark.parametrize("sync", [True, False])
 def test_a_model_runs_on_what_it_says_is_bound(model, control, sync):
-    """What was bound before or the other, with the memory that nobody has any more released."""
+    """Either the old memory is bound or the new one, and unused memory is released."""
     own = model.input_memory()
     for nth in itertools.count(1):
         other = black(model)
@@ -111,7 +111,7 @@ def test_a_model_runs_on_what_it_says_is_bound(model, control, sync):
 
 
 def test_a_first_memory_is_bound_or_missing(control):
-    """Of a model that has none of its own: an interrupted call can be made again."""
+    """A model without its own memory can repeat an interrupted call."""
     for nth in itertools.count(1):
         with Model(BUNDLE, library="sim", flags=InitFlag.MEM_ALLOC_OUTSIDE) as model:
             model.set_internal_memory(TensorMemory(model, 4096))
@@ -131,7 +131,7 @@ def test_a_first_memory_is_bound_or_missing(control):
 @pytest.mark.parametrize("give", [Model.set_internal_memory, Model.set_weight_memory])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_memory_for_what_is_inside_lives_while_the_runtime_may_have_it(control, give, is_first):
-    """What was given before or the other; each run waits for others in the same memory."""
+    """Either the old memory is set or the new one; each run waits for others in the same memory."""
     for nth in itertools.count(1):
         with Model(BUNDLE, library="sim", flags=InitFlag.MEM_ALLOC_OUTSIDE) as model:
             for each in (Model.set_internal_memory, Model.set_weight_memory):

@@ -28,7 +28,7 @@ values = [bytes(size) for size in inputs]
 handle, text = ffi.new("rkr_emu **"), ffi.new("char[]", 100)
 
 def run():
-    # Without the objects of Python that tell what a model has.
+    # Without the Python objects that describe a model.
     assert first._function("open")(file, len(file), 0, handle, text, 100) == lib.RKR_OK
     for index, value in enumerate(values):
         set_input = first._function("set_input")
@@ -47,7 +47,7 @@ print(resident() - before, count * (first.model_bytes + first.internal_bytes))
 def test_a_model_takes_what_it_says(name: str) -> None:
     """Constants and internal memory once, and a tenth for what commands are decoded to."""
     command = [sys.executable, "-c", MEASURE, str(MODELS / f"{name}.rknn"), str(COUNT)]
-    # glibc gives back at once what is freed: what opening took for a while does not count.
+    # glibc returns freed memory at once: the temporary memory of opening is left out.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "32768", "MALLOC_TRIM_THRESHOLD_": "0"}
     run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     pages, bytes_of_all = (int(number) for number in run.stdout.split())

@@ -82,7 +82,7 @@ def test_the_variable_names_the_library(nowhere, monkeypatch, tmp_path):
 
 
 def test_a_wrong_variable_is_an_error_that_names_it(nowhere, monkeypatch):
-    """What the variable says is not replaced by a search."""
+    """A wrong variable is not replaced by a search."""
     monkeypatch.setenv(library.VARIABLE, "/no/such/lib.so")
     with pytest.raises(LibraryLoadError, match=r"RKNN_RUNTIME_LIBRARY=/no/such/lib\.so") as caught:
         open_library()
@@ -168,7 +168,7 @@ def test_other_files_are_no_elf_libraries(tmp_path, content):
 
 
 def test_a_library_that_was_cut_short_is_told(tmp_path):
-    """Where the dynamic linker would map what is not there, and end the process by SIGBUS."""
+    """The dynamic linker would map missing bytes and end the process by SIGBUS."""
     code = """
 import sys
 from rknn_runtime import open_library
@@ -192,7 +192,7 @@ print(sorted(said))
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_what_a_library_must_have_is_what_gets_mapped(tmp_path, wide):
-    """Its PT_LOAD segments, in both word sizes; what only a debugger reads may be missing."""
+    """The file must hold its PT_LOAD segments, for either word size; debug sections may be missing."""
     whole = elf(*this_machine()) if wide == this_machine()[1] else elf(40, wide)
     path = tmp_path / "x.so"
     path.write_bytes(whole + b"sections")
@@ -342,7 +342,7 @@ def test_a_damaged_elf_file_is_no_crash(tmp_path, wide):
 
 
 def test_a_child_opens_libraries_while_a_thread_of_the_parent_does():
-    """The lock that another thread holds at the fork does not stop the child for ever."""
+    """A lock that another thread held at the fork never blocks the child."""
     code = """
 import os, signal
 from rknn_runtime.npu import library

@@ -41,7 +41,7 @@ def test_a_failing_release_of_the_collector_is_logged(control, caplog):
 
 
 def test_views_in_a_cycle_with_their_model_are_collected(control):
-    """An array as an attribute of its own model is no leak."""
+    """An array that is an attribute of its model is no leak."""
     model = Model(recorded().data, library="sim")
     model.frame = model.input_view()
     model.raw = model.output_raw()
@@ -276,7 +276,7 @@ def test_views_that_only_a_cycle_holds_do_not_keep_a_model_open(control):
 
 
 def test_close_is_refused_while_further_memory_is_viewed(control):
-    """Memory allocated beside the model's own is released with it, but not under a view."""
+    """Further memory of a model is released with it, but never under a view."""
     with Model(recorded().data, library="sim") as model:
         further = TensorMemory(model._context, 64)
         view = further.array()
@@ -336,7 +336,7 @@ def test_a_memory_dropped_within_this_threads_own_run_is_released_after_it(contr
 
 @pytest.mark.parametrize("kind", ["decoder", "classifier", "detector"])
 def test_a_fork_while_a_thread_is_inside_does_not_stop_the_child(kind):
-    """Decoders go on in the child; what has a model raises `ForkError`, at once."""
+    """Decoders go on in the child; objects with a model raise `ForkError` at once."""
     run = script(
         """
 import os, signal, sys, threading

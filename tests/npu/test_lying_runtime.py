@@ -110,7 +110,7 @@ def test_a_lie_is_told_at_once(tmp_path: Path, dims: int) -> None:
 def test_the_lie_is_named(
     tmp_path: Path, command: int, field: str, value: float, message: str
 ) -> None:
-    """With the tensor, and what was said of it."""
+    """The message has the tensor and the runtime's false answer."""
     library = stub.build(tmp_path, "DIMS=4", source=SOURCE)
     offset, code = FIELDS[field]
     data = struct.pack(code, value)
@@ -139,7 +139,7 @@ int rknn_set_core_mask(rknn_context c, rknn_core_mask mask) { (void)c; (void)mas
 
 @pytest.mark.parametrize("command", [8, 10])
 def test_a_duplicate_is_described_as_its_original(tmp_path: Path, command: int) -> None:
-    """A duplicate's image is that of librknnrt 2.3.2 as it is bound in the original: as uint8.
+    """A duplicate describes its image as librknnrt 2.3.2 has it bound in the original: as uint8.
 
     Asked of it with a stand-in for the NPU: before an input is bound a duplicate's native
     attributes are the original's (int8, 4 dimensions), afterwards uint8 of 5 dimensions.

@@ -1,7 +1,7 @@
-"""Images that rknn_inputs_set of librknnrt 1.5.2, 1.6.0 and 2.3.2 misreads, without a word.
+"""Images that rknn_inputs_set of librknnrt 1.5.2, 1.6.0 and 2.3.2 misreads silently.
 
-Measured on these, emulated: floats of a batch end the process or give other outputs at every
-call; after uint8 the NPU goes on converting pixels, and reads as pixels what comes next.
+Measured on these, emulated: floats of a batch end the process or give other outputs at every call;
+after uint8 the NPU goes on converting pixels, and reads the next inputs as pixels.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_images_stay_pixels_once_they_were(dtype):
 
 
 def test_features_change_their_type():
-    """Inputs that are no images: the CPU converts each anew, as measured."""
+    """The CPU converts inputs that are no images at each call, as measured."""
     with GeneralModel(FEATURES, library="sim") as model:
         values = np.random.default_rng(1).integers(0, 100, model.inputs[0].shape)
         expected = model.run(values.astype(np.uint8))

@@ -24,7 +24,7 @@ from rknn_runtime.sim import Live
 
 NOTHING = Live(0, 0, 0)
 THREADS = 8
-#: A frame of these is several calls that set what the model keeps, so that threads have to agree on
+#: A frame of these is several calls that change the model, so that threads have to agree on
 #: whose turn it is: their results are those of anybody.
 OF_SEVERAL_CALLS = {
     "partial sync",
@@ -54,7 +54,7 @@ def close_at_last(made: Opened) -> None:
 
 
 def in_threads(work: Callable[[], None]) -> list[BaseException]:
-    """Do the same in all threads at once; return what they raised."""
+    """Do the same in all threads at once; return their exceptions."""
     start, errors = threading.Barrier(THREADS), []
 
     def run() -> None:
@@ -119,7 +119,7 @@ def test_in_a_cycle(control, name):
 
 @every_flow
 def test_eight_threads(control, name):
-    """Every result is whole, or an exception says what another thread did."""
+    """Every result is whole, or an exception names the other thread's interference."""
     made = opened(name)
     expected = made.run()
     wrong: list[object] = []
@@ -213,7 +213,7 @@ def test_control_c_in_a_long_run(control, name):
 
 
 def memories(made: Opened) -> list[TensorMemory]:
-    """Those of the models and products that show theirs, and that the CPU sees."""
+    """The memories that models and matrix products show and the CPU sees."""
     found = []
     for thing in made.things:
         if isinstance(thing, Model):
@@ -226,7 +226,7 @@ def memories(made: Opened) -> list[TensorMemory]:
 
 @every_flow
 def test_views_outlive_models(control, name):
-    """`close` is refused while a view lives; without its models a view stays what it was."""
+    """`close` is refused while a view lives; a view keeps its values when its models are gone."""
     made = opened(name)
     made.run()
     views = [memory.array() for memory in memories(made)]
@@ -276,7 +276,7 @@ def test_foreign_memories(control, name):
 
 @every_flow
 def test_exceptions_in_callbacks(control, name):
-    """What a custom operator raises ends the run that called it, and nothing else.
+    """An exception of a custom operator ends the run that called it, and nothing else.
 
     Only the flow with custom operators has nodes that these could compute.
     """

@@ -1,4 +1,4 @@
-"""Model: what goes in arrives at the NPU, what the NPU wrote comes out, nothing else happens."""
+"""Model: inputs arrive at the NPU, its outputs come back, nothing else happens."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_outputs_come_back_in_logical_order(soc, shape, dtype):
 @pytest.mark.parametrize("shape", [(1, 1, 4, 6), (1, 30)], ids=str)
 @pytest.mark.parametrize("dtype", ["INT32", "INT64", "FLOAT32", "BOOL", "UINT8"])
 def test_outputs_of_other_types_are_converted(shape, dtype):
-    """What is not quantized becomes the float32 nearest to it."""
+    """Values that are not quantized become the nearest float32."""
     case = recorded(outputs=[output("y", shape, dtype=TensorType[dtype], zero_point=0, scale=1.0)])
     with Model(case.data, library="sim") as model:
         (result,) = model(some_image(model.inputs[0]))
@@ -143,7 +143,7 @@ def test_output_f32_writes_to_out():
 )
 @pytest.mark.parametrize("dtype", ["INT8", "INT32"])
 def test_a_wrong_out_is_refused(out, error, dtype):
-    """Another dtype, shape or order is an error that says what is expected."""
+    """Another dtype, shape or order is an error that names the expected one."""
     case = recorded(outputs=[output("y", (1, 5, 4, 6), dtype=TensorType[dtype])])
     with Model(case.data, library="sim") as model:
         model.run(some_image(model.inputs[0]))
@@ -175,7 +175,7 @@ def test_pixels_arrive_in_padded_rows(soc, shape):
 
 
 def test_a_frame_of_any_strides_is_taken():
-    """A reversed channel order or a crop is copied as it looks, not as it lies."""
+    """A reversed channel order or a crop is copied by its strides."""
     attr = image((1, 3, 8, 20))
     frame = some_image(attr)
     case = recorded(inputs=[attr], input_arrays=[frame])
@@ -189,7 +189,7 @@ def test_a_frame_of_any_strides_is_taken():
 
 @pytest.mark.parametrize("soc", PROFILES)
 def test_pixels_written_in_place_are_run(soc):
-    """`input_view` is the input memory: ``run()`` computes on what was written there."""
+    """`input_view` is the input memory: ``run()`` computes on its contents."""
     attr = image((1, 3, 6, 37), soc)
     frame = some_image(attr)
     case = recorded(soc, inputs=[attr], input_arrays=[frame])
@@ -202,7 +202,7 @@ def test_pixels_written_in_place_are_run(soc):
 
 
 def test_a_batch_is_one_array():
-    """N > 1: the frames of a batch in one array; a single frame is not enough."""
+    """N > 1: the frames of a batch come in one array; a single frame is refused."""
     attr = image((2, 3, 8, 20))
     frames = some_image(attr)
     case = recorded(inputs=[attr], outputs=[output("y", (2, 5, 4, 6))], input_arrays=[frames])
@@ -330,7 +330,7 @@ def test_a_wrong_tensor_is_refused(shape):
 
 
 def test_integers_that_are_not_quantized_take_their_own_dtype_only():
-    """An index input of int64 is not made out of floats."""
+    """An index input of int64 refuses floats."""
     attr = describe_input("ids", (1, 8), dtype=TensorType.INT64, zero_point=None, scale=None)
     ids = np.arange(8, dtype=np.int64)[None] << 40
     case = recorded(inputs=[attr], input_arrays=[ids])
@@ -354,7 +354,7 @@ def test_attributes_are_what_the_runtime_answers(soc):
 
 
 def test_versions_memory_and_text_are_asked_for():
-    """SDK version, memory size and custom string; the simulated NPU says what it is."""
+    """SDK version, memory size and custom string are returned; the simulated NPU names itself."""
     case = recorded(custom_string="grüße, 世界")
     with Model(case.data, library="sim") as model:
         assert model.custom_string == "grüße, 世界"
@@ -427,7 +427,7 @@ def real_library(tmp_path):
 def test_what_is_no_model_is_named_before_a_real_runtime_sees_it(
     real_library, tmp_path, content, message
 ):
-    """Empty, truncated, foreign: an `InvalidModelError` that says what it is, and whose file."""
+    """Empty, truncated, foreign: an `InvalidModelError` names the kind and the file."""
     path = tmp_path / "model.rknn"
     path.write_bytes(content)
     with pytest.raises(InvalidModelError, match=message) as caught:
@@ -468,7 +468,7 @@ def stub_counts(model):
 
 
 def test_an_old_runtime_with_372_byte_attributes_works(tmp_path):
-    """A runtime that does not know h_stride refuses 376 bytes; 372 is asked for then."""
+    """A runtime without h_stride refuses 376 bytes; then 372 is asked for."""
     library = stub.build(tmp_path, "ATTR_BYTES=372")
     with Model(b"anything", library=library, check=False) as model:
         assert model.inputs[0].shape == (1, 4, 4, 3)
@@ -551,7 +551,7 @@ def test_out_is_a_sequence(wrong):
 
 @pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
 def test_float32_of_many_channels_is_normalised_as_the_runtime_does(soc):
-    """With the mean and std of the conversion; int8 is taken as it is, normalised already."""
+    """The conversion's mean and std are applied; int8 counts as normalised."""
     path = DATA / "models" / f"ic5_{soc}.rknn"
     frame = np.random.default_rng(5).uniform(0, 255, (1, 32, 32, 5)).astype(np.float32)
     with Model(path, library="sim") as model:

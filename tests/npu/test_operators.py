@@ -42,7 +42,7 @@ def run(model):
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_a_function_computes_a_node(control, cls):
-    """What it writes goes to the next node: the outputs are those of the model's own softmax."""
+    """Its results go to the next node: the outputs equal those of the model's own softmax."""
     with cls(SOFTMAX, library="sim") as model:
         expected = run(model)
     with cls(CUSTOM_SOFTMAX, library="sim") as model:
@@ -136,7 +136,7 @@ def test_attributes_elsewhere(model):
     ("name", "error"), [(5, TypeError), (None, TypeError), ("", ValueError), ("a\0", ValueError)]
 )
 def test_names_of_attributes(model, name, error):
-    """A name that C does not take raises in the function, and from there in the run."""
+    """A name that C cannot take raises in the function, and from there in the run."""
 
     def compute(node, inputs, outputs):
         node.attribute(name)
@@ -184,14 +184,14 @@ def test_ctrl_c_in_a_function(model):
 
 
 def test_a_function_that_returns_something(model):
-    """It was to write in place: what it returns would be lost, so it is refused."""
+    """A return value would be lost, as functions write in place, so it is refused."""
     model.register_custom_op(CUSTOM, lambda node, inputs, outputs: inputs[0])
     with pytest.raises(TypeError, match=r"expected None.*got ndarray"):
         run(model)
 
 
 def test_what_is_not_written_is_zero(model):
-    """Not what the last run left there."""
+    """Elements that a function leaves out are 0, not values of the last run."""
     written = [True]
 
     def compute(node, inputs, outputs):
@@ -248,7 +248,7 @@ def test_a_function_cannot_use_its_model(model, use):
 
 
 def test_a_function_on_a_thread_of_the_runtime(model):
-    """It computes, its model refuses it, and what it raises gets to the thread of the run."""
+    """It computes, cannot call its model, and its exception reaches the run's thread."""
     said = []
 
     def compute(node, inputs, outputs):
@@ -281,7 +281,7 @@ def test_a_function_on_a_thread_of_the_runtime(model):
 
 
 def number_of(node):
-    """What a runtime keeps in priv_data."""
+    """The number that a runtime keeps in priv_data."""
     return next(key for key, value in operators._nodes.items() if value is node)
 
 
@@ -512,7 +512,7 @@ def test_a_shared_library_that_fails(model, tmp_path):
     ],
 )
 def test_shared_libraries_without_an_operator(model, tmp_path, changes, reason):
-    """Each says what is missing; nothing is registered."""
+    """Each error names the missing part; nothing is registered."""
     with pytest.raises(LibraryLoadError, match=reason):
         model.register_custom_op_library(plugin(tmp_path, **changes))
     model.register_custom_op(CUSTOM, softmax)

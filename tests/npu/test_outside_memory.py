@@ -31,7 +31,7 @@ SOCS = ["rk3588", "rv1106"]
 
 
 def shared_file(size, data=b""):
-    """A file in memory: to the simulated NPU what a DMA-BUF is to a real one."""
+    """A file in memory, which stands in for a DMA-BUF."""
     fd = os.memfd_create("buffer", os.MFD_CLOEXEC)
     os.ftruncate(fd, size)
     os.pwrite(fd, data, 0)
@@ -91,7 +91,7 @@ def loaded(soc="rk3588", **options):
 @pytest.mark.parametrize("soc", SOCS)
 @pytest.mark.parametrize("offset", [0, 64, 4096, 5000])
 def test_a_frame_in_a_dma_buf_is_run(control, soc, offset):
-    """What another device put there, at any offset, is what the NPU reads."""
+    """The NPU reads the bytes of another device, at any offset."""
     with loaded(soc) as (model, expected):
         data = padded(model)
         size = model.input_memory().size_bytes
@@ -110,7 +110,7 @@ def test_a_frame_in_a_dma_buf_is_run(control, soc, offset):
 @pytest.mark.parametrize("owned", [False, True])
 @pytest.mark.parametrize("end", ["close", "collect", "model", "cycle"])
 def test_a_descriptor_is_closed_by_its_owner(control, owned, end):
-    """Borrowed it stays open, owned it is closed with the memory, whoever ends that."""
+    """A borrowed one stays open, an owned one is closed with the memory, however that ends."""
     fd = shared_file(4096)
     model = Model(case_of().data, library="sim")
     memory = TensorMemory.from_fd(model, fd, 4096, owned=owned)
@@ -185,7 +185,7 @@ def test_a_runtime_that_refuses_leaves_the_descriptor(control):
     os.close(fd)
 
 
-# Rings of buffers, and what the CPU copies
+# Rings of buffers, and the CPU's copies
 
 
 @pytest.mark.parametrize("soc", SOCS)
@@ -350,7 +350,7 @@ def test_what_cannot_be_bound_is_refused(control):
 
 
 def test_a_memory_is_free_again_when_another_is_bound(control):
-    """Until then it cannot be closed; the model's own can be closed and bound again likewise."""
+    """Until then it cannot be closed; the same is true of the model's own memory."""
     with loaded() as (model, expected):
         own, memory = model.input_memory(), TensorMemory(model, 4096)
         model.bind_input(0, memory)

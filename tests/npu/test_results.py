@@ -1,4 +1,4 @@
-"""Where results are written to: memory of their own, which is used again when nobody has it."""
+"""Results get their own memory, which is used again when nobody holds it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def address(array):
 
 
 def test_results_are_used_again_when_nobody_has_them():
-    """``y = model(x)`` goes to and fro between two blocks; what is held is never written to."""
+    """``y = model(x)`` alternates between two blocks; held results are never overwritten."""
     case = of(BIG)
     with Model(case.data, library="sim") as model:
         seen = set()
@@ -65,7 +65,7 @@ def stored(model):
     ("kind", "take"), [(Model, one), (GeneralModel, converted), (GeneralModel, stored)]
 )
 def test_every_new_result_is_used_again(kind, take):
-    """Also of ``output_f32`` and of `GeneralModel`, with either dtype; not what is held."""
+    """Also results of ``output_f32`` and `GeneralModel`, with either dtype, but no held ones."""
     case = of(BIG, dtype=TensorType.INT8, zero_point=-3, scale=0.25)
     with kind(case.data, library="sim") as model:
         if kind is Model:
@@ -102,7 +102,7 @@ def test_results_outlive_the_model():
 
 @pytest.mark.parametrize("names", [None, ["int8", "float32", "int64", "float16", "int8"]])
 def test_arrays_of_a_pool_are_apart(names):
-    """Each has its shape and memory of its own, from a cache line on; also with an empty one."""
+    """Each has its own shape and memory, from a cache line on; also an empty one."""
     shapes = [(3, 5), (0, 7), (), (1, 400000), (129,)]
     dtypes = names and [np.dtype(name) for name in names]
     for chosen in (shapes, shapes[:3]):
@@ -152,7 +152,7 @@ def test_outs_that_overlap_are_refused(control, kind):
 
 @pytest.mark.parametrize("kind", [Model, GeneralModel])
 def test_an_out_that_overlaps_an_input_is_refused(kind):
-    """Also in part; beside it, it is taken."""
+    """Partial overlap is refused, too; neighbouring memory is accepted."""
     case = recorded(
         inputs=[describe_input("a", (1, 8), zero_point=0, scale=0.5)],
         outputs=[output("y", (1, 8), dtype=TensorType.INT8)],
@@ -172,7 +172,7 @@ def test_an_out_that_overlaps_an_input_is_refused(kind):
 
 
 def test_an_out_in_the_models_own_memory_is_refused():
-    """It would be written to before it is read, or be what the next run reads."""
+    """It would be overwritten before it is read, or the next run would read it."""
     case = recorded(outputs=[output("y", (1, 8), dtype=TensorType.FLOAT32)])
     with Model(case.data, library="sim") as model:
         for memory, name in (

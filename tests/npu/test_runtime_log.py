@@ -1,4 +1,4 @@
-"""What a runtime prints in a call that fails comes into the exception, and to its stream."""
+"""The lines that a runtime prints in a failing call are in the exception, and in its stream."""
 
 from __future__ import annotations
 
@@ -164,9 +164,9 @@ CALLS: dict[str, Callable[..., None]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_lines_of_a_failing_call_are_in_its_exception(talking, capfd, name):
-    """Of both streams, in their order, behind the advice, and the streams have them, too.
+    """The exception has the lines of both streams in their order, after the advice.
 
-    Not what only informs, and nothing of the calls before.
+    The streams have them, too. Lines that only inform and those of earlier calls are left out.
     """
     with pytest.raises(RknnStatusError) as caught:
         CALLS[name](talking, f"rknn_{name}")
@@ -181,7 +181,7 @@ def test_the_lines_of_a_failing_call_are_in_its_exception(talking, capfd, name):
 
 
 def test_the_advice_stays(talking):
-    """What is known is said first, then what the runtime adds."""
+    """The advice comes first, then the runtime's lines."""
     talking.fail("rknn_create_mem")
     with pytest.raises(AllocationError, match=r"it returned NULL; .* models .*; the runtime says:"):
         talking.model()
@@ -191,7 +191,7 @@ def test_the_advice_stays(talking):
 
 
 def test_a_status_of_ours_has_no_lines(talking):
-    """Nobody asked the runtime: what it said before is of something else."""
+    """The runtime was not called: its earlier lines are about something else."""
     with talking.model() as model:
         talking.fail("rknn_run")
         with pytest.raises(OperationFailedError, match="the runtime says"):
@@ -369,7 +369,7 @@ def test_every_way_to_print_is_heard(tmp_path, capfd, flags):
 
 
 def test_others_print_past_it(tmp_path):
-    """The process and its other libraries call what they called."""
+    """The process and its other libraries keep their own functions."""
     quiet = stub.build(tmp_path, source=stub.SOURCE + PRINTING)
     (tmp_path / "heard").mkdir()
     heard = open_library(stub.build(tmp_path / "heard", source=stub.SOURCE + PRINTING))

@@ -48,7 +48,7 @@ def same(model, case):
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
 @pytest.mark.parametrize("kind", [Model, GeneralModel])
 def test_duplicates_are_closed_in_any_order(control, kind, order):
-    """An original, its duplicate and that one's: whoever is left runs, and all is released."""
+    """Original, duplicate and its duplicate: the remaining ones run, and all is released."""
     case = case_of()
     original = kind(case.data, library="sim")
     models = [original, original.duplicate(), None]
@@ -108,7 +108,7 @@ def test_librknnmrt_has_no_duplicates(control):
 
 @pytest.mark.parametrize("kind", [Model, GeneralModel])
 def test_a_batch_has_no_duplicates(control, kind):
-    """Of images; librknnrt 2.3.2 would end the process, so it is not asked. Of vectors, it has."""
+    """A batch of images has none: librknnrt 2.3.2 would end the process. A batch of vectors has."""
     batch, vectors = image((2, 3, 8, 20)), output("x", (2, 8))
     data = recorded(inputs=[batch]).data
     with (
@@ -168,7 +168,7 @@ def give_all(model):
 
 @pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
 def test_all_memory_comes_from_outside(control, soc):
-    """The model allocates none, says what is missing, and runs when it is there."""
+    """The model allocates none, names the missing memory, and runs when it is set."""
     case = case_of(soc)
     with Model(case.data, library="sim", flags=OUTSIDE) as model:
         assert control.live.memories == 0
@@ -200,7 +200,7 @@ def test_internal_memory_alone_comes_from_outside(control):
 
 
 def test_inner_memory_is_checked(control):
-    """Too small, another model's, in use, closed, or unasked for; what was set stays."""
+    """Memory that is too small, another model's, in use, closed or not asked for is refused."""
     case = case_of()
     with Model(case.data, library="sim") as plain, \
             Model(case.data, library="sim", flags=OUTSIDE) as model:  # fmt: skip
@@ -288,7 +288,7 @@ def test_models_in_one_memory_take_turns(control):
 
 
 def test_a_duplicate_needs_no_weights_of_its_own(control):
-    """But what is between the layers, and inputs and outputs."""
+    """It needs internal memory, inputs and outputs."""
     case = case_of()
     with Model(case.data, library="sim", flags=OUTSIDE) as model:
         give_all(model)

@@ -1,4 +1,4 @@
-"""The C shim: what it needs of a library, and what it says when something is missing."""
+"""The C shim: the functions that it needs, and its message if one is missing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_missing_file_is_reported_in_the_linkers_words(tmp_path):
 
 @pytest.mark.parametrize("function", REQUIRED)
 def test_a_library_without_a_required_function_is_refused(tmp_path, function):
-    """A library that lacks what no runtime lacks is not opened; the message names it."""
+    """A library without a function that every runtime has is refused; the message names it."""
     status, handle, message = opened(stub.build(tmp_path, f"OMIT_{function}"))
     assert (status, handle) == (lib.RKR_ERR_LOAD, ffi.NULL)
     assert f"rknn_{function}" in message
@@ -141,7 +141,7 @@ def test_an_image_that_cannot_be_scaled_does_not_run(tmp_path):
 
 
 def test_a_frame_ends_with_the_decoder(tmp_path):
-    """A run without an image goes on to it, and what it says is the frame's status."""
+    """A run without an image goes on to it, and its status is the frame's."""
     source = stub.SOURCE.replace('#include "rkr.h"\n', '#include "rkr.h"\n' + SYNCING, 1)
     _, handle, _ = opened(stub.build(tmp_path, source=source))
     model = ffi.new("rkr_bound_model *", (handle, 77))
@@ -195,7 +195,7 @@ def test_a_frame_stops_at_its_first_failure(
 
 
 def test_a_frame_without_sync_function_only_runs(library):
-    """Where the library has no rknn_mem_sync its caches are coherent: it just runs."""
+    """A library without rknn_mem_sync has coherent caches: the frame just runs."""
     memories = []
     for name in (b"in", b"out"):
         out = ffi.new("rknn_tensor_mem **")

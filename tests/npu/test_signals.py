@@ -107,7 +107,7 @@ def test_a_signal_while_a_memory_is_closed(control, tripwire: Tripwire) -> None:
         with pytest.raises(ClosedError):
             memory.array()
         memory.close()
-        # The runtime may give the same address again: what is gone must not release that.
+        # The runtime may give the same address again: a dead object must not release it.
         other = TensorMemory(model._context, 64)
         del memory
         gc.collect()

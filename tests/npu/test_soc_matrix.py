@@ -1,7 +1,7 @@
-"""What each SoC answers: a table of calls and SoCs, of the C functions and of the classes here.
+"""The answers of each SoC: a table of calls and SoCs, of the C functions and of the classes here.
 
-The answers are those that were measured on librknnrt and librknnmrt 2.3.2, and what the vendor's
-guide says of the hardware. A call that a class refuses must not reach the runtime.
+The answers were measured on librknnrt and librknnmrt 2.3.2, or come from the vendor's guide. A call
+that a class refuses must not reach the runtime.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def made(flags: InitFlag, cls: Any = Model) -> Callable[[str], object]:
 
 
 def of(use: Callable[[Any], object], cls: Any = Model, shapes: int = 1, flags: Any = 0) -> Any:
-    """What a model of the SoC makes of it."""
+    """The answer of a model of the SoC."""
 
     def call(soc: str) -> None:
         with cls(data(soc, shapes), library="sim", flags=flags) as model:
@@ -230,7 +230,7 @@ def nothing(*_: object) -> None:
 
 
 OUTSIDE = InitFlag.MEM_ALLOC_OUTSIDE
-#: What is called, and the function of the runtime that does it.
+#: The call, and the runtime's function for it.
 IN_PYTHON: dict[str, tuple[str, Callable[[str], object]]] = {
     **{
         f"set_core_mask {name}": ("set_core_mask", of(lambda m, mask=mask: m.set_core_mask(mask)))
@@ -310,7 +310,7 @@ def test_what_the_c_functions_answer(control, soc):
 
 @pytest.mark.parametrize("soc", SOCS)
 def test_what_python_answers(control, soc):
-    """What is refused here does not reach the runtime; nothing is left of any call."""
+    """Refused calls never reach the runtime, and no call leaves anything."""
     column = list(SOCS).index(soc)
     expected = {name: row[column] for name, row in ANSWERS_IN_PYTHON.items()}
     found = {}

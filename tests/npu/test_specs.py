@@ -85,7 +85,7 @@ def test_an_image_arrives_however_it_is_said(soc, shape, form):
 @pytest.mark.parametrize("form", [f for f in FORMS if not (f[0] and f[0].normalized)])
 @pytest.mark.parametrize("shape", [(1, 3, 6, 37), (1, 1, 40, 21)], ids=str)
 def test_a_general_model_takes_the_same(form, shape):
-    """What a spec says means the same in both flows."""
+    """A spec means the same in both flows."""
     attr = image(shape)
     frame = pixels(attr)
     case = recorded(inputs=[attr], input_arrays=[frame])
@@ -256,7 +256,7 @@ WAYS = {
 @pytest.mark.parametrize("shape", [(1, 33, 7, 7), (1, 5, 4, 6), (2, 16, 1, 1), (1, 33, 210)])
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_the_runtime_writes_an_output_as_it_can(control, soc, shape, way):
-    """What a SoC's runtime does is right however it is read; the rest is refused unasked."""
+    """Supported conversions are right however they are read; others are refused before the call."""
     case = recorded(
         soc, inputs=[image((shape[0], 3, 8, 20), soc)], outputs=[output("y", shape, soc)]
     )

@@ -1,9 +1,9 @@
-"""Threads that do anything at any time to objects that they share, by random numbers of a seed.
+"""Threads make random calls, from a seed, on objects that they share.
 
-Also one thread alone that goes on after any call of the runtime has failed.
-Every answer is that of one consistent state, every exception one that the docstrings name, nothing
-hangs, and nothing is left. The seeds are fixed; ``RKNN_TEST_ROUNDS`` says how much each thread
-does, and ``RKNN_TEST_SEEDS`` how many seeds there are.
+Also one thread alone that goes on after any call of the runtime has failed. Every answer is that of
+one consistent state, every exception one that the docstrings name, nothing hangs, and nothing is
+left. The seeds are fixed; ``RKNN_TEST_ROUNDS`` sets the number of steps of each thread,
+``RKNN_TEST_SEEDS`` that of seeds.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def named(text: str) -> set[str]:
 
 
 def documented(kind: type, name: str) -> set[str]:
-    """The exceptions that the docstrings of a method, of what it refers to, and of its class name.
+    """The exceptions in the docstrings of a method, of methods it refers to, and of its class.
 
-    A method without any of its own has those of its class.
+    A method without exceptions has those of its class.
     """
     text = getattr(kind, name, kind).__doc__ or ""
     names = named(text)
@@ -105,7 +105,7 @@ class Shared:
         return matmul
 
     def replace(self, name: str) -> None:
-        """Close an object, and put another in its place."""
+        """Close an object and replace it."""
         made = self.make[name]()
         with self.lock:
             thing, self.now[name] = self.now[name], made
@@ -120,12 +120,12 @@ class Shared:
 
 
 def same_real(values, what=""):
-    """The values are those of one shape, whole."""
+    """The values belong to one shape, whole."""
     index = [answer.shape for answer in REAL].index(values.shape)
     np.testing.assert_array_equal(values, REAL[index], err_msg=what)
 
 
-# What a thread does to each: `step(thing, rng)`, with the name of the method that it calls last
+# The steps of a thread for each: `step(thing, rng)`, with the name of the last method
 
 
 def call_model(model, rng):
@@ -264,7 +264,7 @@ def detect(detector, rng):
 
 
 def decode(detector, rng):
-    # What lies in memory is not read: another thread's run writes there meanwhile.
+    # The memory is not read: another thread's run writes there meanwhile.
     assert len(detector.decoder([np.zeros_like(detector.model.output_raw(0))])) <= 1
 
 
@@ -352,7 +352,7 @@ STEPS = [
     ("pool", "map", map_some, 2),
     ("pool", "close", pool_stats, 1),
 ]
-#: What a memory says that is used at the same time, and what a future is that was cancelled.
+#: The errors of a memory in use elsewhere, and of a cancelled future.
 BESIDE = {
     old_memory: documented(TensorMemory, "close"),
     share: documented(TensorMemory, "shared_with"),
@@ -372,7 +372,7 @@ FAILING = [
 
 
 def do(shared: Shared, rng: random.Random, also: frozenset[str] = frozenset()) -> None:
-    """One step; raises what nobody documented, and is not one of `also`."""
+    """One step; raises exceptions that are neither documented nor in `also`."""
     name, method, step, _ = rng.choices(STEPS, [row[-1] for row in STEPS])[0]
     thing = shared.now[name]
     allowed = documented(type(thing), method) | BESIDE.get(step, set()) | also
@@ -388,7 +388,7 @@ def do(shared: Shared, rng: random.Random, also: frozenset[str] = frozenset()) -
     except Exception as error:
         if not allowed & {each.__name__ for each in type(error).__mro__}:
             raise
-        # What a view or a traceback of another thread forbids, and a wrong shape, is no fault.
+        # Refusals because of another thread's view or traceback, or a wrong shape, are no faults.
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -431,7 +431,7 @@ def test_whatever_threads_do_at_once(control, tmp_path, seed) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_fails_before(control, tmp_path, seed) -> None:
-    """A call that fails leaves its object as it was, or one that says what to do: never wrong."""
+    """A failing call leaves its object as before, or refusing with advice: never wrong."""
     rng, shared = random.Random(f"alone {seed}"), Shared(tmp_path)
     for _ in range(5 * ROUNDS):
         if rng.random() < 0.3:

@@ -29,7 +29,7 @@ ROUNDS = int(os.environ.get("RKNN_TEST_ROUNDS", "40"))
 
 
 def together(work: Callable[[int], None]) -> None:
-    """Start the same work in all threads at once; raise what the first of them raised."""
+    """Start the same work in all threads at once; raise the first exception."""
     start = threading.Barrier(THREADS)
 
     def run(number: int) -> None:
@@ -95,8 +95,8 @@ def test_kernels() -> None:
 def test_a_signal_handler_in_a_decoder_meets_no_waiting_thread():
     """One lock for a detector and its decoder: who waits for it holds nothing else.
 
-    A handler that comes while this thread decodes is refused, also when another thread wants
-    the detector: with two locks that one held the first, and each waited for the other.
+    A handler that comes while this thread decodes is refused, also when another thread wants the
+    detector: with two locks that one held the first, and each waited for the other.
     """
     with Model(one_object(), library="sim") as model:
         detector = Detector(model)

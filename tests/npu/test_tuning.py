@@ -1,4 +1,4 @@
-"""What a runtime measures of a run, and of the memory of its device."""
+"""The runtime's own measurements of a run, and of its device's memory."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def zeros(model: Model) -> np.ndarray:
 
 
 def test_nothing_is_timed_unless_asked_for():
-    """And what was timed is forgotten when timing ends."""
+    """The last times are forgotten when timing ends."""
     with Model(one_object(), library="sim") as model:
         model.run(zeros(model))
         assert (model.is_timed, model.step_times) == (False, None)
@@ -155,7 +155,7 @@ def test_nothing_is_timed_unless_asked_for():
 
 @pytest.mark.parametrize("with_image", [False, True])
 def test_the_steps_lie_one_behind_another_in_the_run(control, with_image):
-    """The planted time is that of the run; only a detector's native frame has an image's step."""
+    """The planted time is the run's; only a detector's native frame has an image's step."""
     control.set_latency(20_000)
     with Model(one_object(), library="sim") as model:
         detector, image = Detector(model), zeros(model)
@@ -177,7 +177,7 @@ def test_the_steps_lie_one_behind_another_in_the_run(control, with_image):
 
 @pytest.mark.parametrize("call", ["rknn_mem_sync", "rknn_run"])
 def test_a_run_that_failed_has_no_times(control, call):
-    """Not even those of the run before."""
+    """The times of the run before are gone, too."""
     with Model(one_object(), library="sim") as model:
         model.is_timed = True
         model.run(zeros(model))
