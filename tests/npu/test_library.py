@@ -192,7 +192,7 @@ print(sorted(said))
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_what_a_library_must_have_is_what_gets_mapped(tmp_path, wide):
-    """The file must hold its PT_LOAD segments, for either word size; debug sections may be missing."""
+    """The file must hold its PT_LOAD segments, in both word sizes, but no debug sections."""
     whole = elf(*this_machine()) if wide == this_machine()[1] else elf(40, wide)
     path = tmp_path / "x.so"
     path.write_bytes(whole + b"sections")

@@ -1,4 +1,4 @@
-"""What a decoder found, beside what it should have found."""
+"""Comparisons of a decoder's objects with the expected ones."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Plain NumPy decoding of heads for faces, written from the original projects' Python code.
 
 Tensors are ``(per_cell * k, h, w)`` per scale. Results are ``(xyxy, confidence, class_id, source)``
-as in `reference.yolo`; ``points(...)`` returns those of all predictions, ``(N, 5, 2)``.
+as in `reference.yolo`; ``points(...)`` returns the points of all predictions, ``(N, 5, 2)``.
 """
 
 from __future__ import annotations

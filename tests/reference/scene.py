@@ -1,4 +1,4 @@
-"""Scenes: what a network says of cells, for each pixel of an image."""
+"""Scenes: a network's scores of cells, for each pixel of an image."""
 
 from __future__ import annotations
 

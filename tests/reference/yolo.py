@@ -145,7 +145,7 @@ def yolox(tensors, strides, conf_threshold, iou_threshold, logits=False, **optio
 def masks(coefficients, prototypes, xyxy, image_size, mapping):
     """Masks of n instances over ``image_size`` (height, width).
 
-    ``mapping``: scale and offset, down and across, from pixels of the masks to those of the
+    ``mapping``: scale and offset, down and across, from pixels of the masks to pixels of
     prototypes. Interpolates the sum of all prototypes, then cuts to the box.
     """
     sums = np.tensordot(coefficients, prototypes, axes=1).astype(np.float64)

@@ -1,7 +1,7 @@
 """RKNNLite answers as the vendor's package does, call by call, on the simulated NPU.
 
-What is expected of it here was measured on rknn-toolkit-lite2 2.5.0, with the simulated runtime
-as its librknnrt.
+The expected answers were measured on rknn-toolkit-lite2 2.5.0, with the simulated runtime as its
+librknnrt.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def lite(path, control):
 
 @pytest.fixture
 def strict(path, control):
-    """Likewise; failures are raised."""
+    """A loaded object that raises its failures."""
     model = RKNNLite(library="sim", strict=True)
     model.load_rknn(path)
     model.init_runtime()
@@ -75,7 +75,7 @@ def strict(path, control):
 
 
 def loaded(tmp_path, control, *args, **options):
-    """Load a recorded model and return it with what it must answer."""
+    """Load a recorded model and return it with its expected answer."""
     made = recorded(*args, **options)
     file = tmp_path / "other.rknn"
     file.write_bytes(made.data)
@@ -137,7 +137,7 @@ def test_every_dtype_of_the_same_numbers_gives_the_same(tmp_path, control, answe
 
 
 def test_several_inputs_in_their_order(tmp_path, control):
-    """An image and a vector; data_format of what is no image is ignored."""
+    """An image and a vector work; data_format of other inputs than images is ignored."""
     attrs = [
         image(),
         describe_input("vector", (1, 8), soc="rk3588", index=1, zero_point=0, scale=1.0),
@@ -399,7 +399,7 @@ def test_times_and_memory_are_printed_and_returned(lite, capsys):
 
 
 def test_platforms_are_printed(capsys):
-    """All, or those of a model, whose dict is returned, too."""
+    """All platforms, or a model's, are printed and returned as a dict."""
     model = RKNNLite()
     assert model.list_support_target_platform() is None
     assert "chip family 2: RK3566,RK3568\n" in capsys.readouterr().out
@@ -411,7 +411,7 @@ def test_platforms_are_printed(capsys):
 
 
 def test_a_failing_runtime_is_reported(lite, control, caplog):
-    """Every call of it once; the context is not lost."""
+    """Each call fails once, and the context stays usable."""
     for function in ("rknn_inputs_set", "rknn_run", "rknn_outputs_get"):
         control.fail(function, nth=1, code=-1)
         assert lite.inference([frame()]) is None
@@ -425,7 +425,7 @@ def test_a_failing_runtime_is_reported(lite, control, caplog):
 
 @pytest.mark.parametrize("use", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_an_object_is_neither_copied_nor_pickled(lite, use):
-    """A model is loaded once; and a logger of a class of its own raises PicklingError."""
+    """A model is loaded once, so copying and pickling raise."""
     for each in (lite, RKNNLite()):
         with pytest.raises(TypeError, match="can be neither copied nor pickled"):
             use(each)

@@ -112,7 +112,7 @@ def test_a_thread_may_run_again_on_its_inputs(lite):
 
 
 def test_threads_get_the_outputs_of_their_own_frames(lite):
-    """Four threads share an object and read by the C API; an inference goes on beside them."""
+    """Four threads share an object and read by the C API, while an inference goes on."""
     given = frames(12)
     wanted = [expected(frame) for frame in given]
 
@@ -209,7 +209,7 @@ def test_a_model_without_the_general_api_has_the_calls_too(control):
 
 
 def test_the_wheel_has_the_vendors_names(tmp_path):
-    """The modules that programs import, under a version that satisfies what they require."""
+    """It has the modules that programs import, and a version that satisfies their requirements."""
     path = install.make_wheel(LITE, tmp_path)
     data = path.read_bytes()
     assert install.make_wheel(LITE, tmp_path).read_bytes() == data

@@ -36,7 +36,7 @@ def publish(view: LiveView, value: int = 90, found: Detections = FOUND) -> None:
 
 @contextmanager
 def shows(found: Detections, token: str = "") -> Iterator[tuple[LiveView, Server]]:
-    """A view to which a frame comes every 50 ms, and a server of it."""
+    """A view with a new frame every 50 ms, and its server."""
     view, ended = LiveView(["cat", "dog"]), threading.Event()
 
     def feed() -> None:
@@ -96,7 +96,7 @@ def wait(page: Any, condition: str) -> Any:
 
 
 IMAGE = "document.getElementById('image').width === 320"
-#: The colour of the middle of the box's upper edge on the canvas, and of what lies outside.
+#: The colours in the middle of the box's upper edge on the canvas, and outside of the box.
 PEN = "document.getElementById('over').getContext('2d')"
 
 
@@ -109,7 +109,7 @@ EDGE, OUTSIDE = at(120, 60), at(10, 10)
 
 
 def test_image_and_boxes_are_there(shown, browser, tmp_path):
-    """The image has come, the box is drawn over it, counts and numbers stand beside."""
+    """The page shows the image, the box over it, counts and numbers."""
     page = browser(shown[1].port)
     wait(page, IMAGE)
     wait(page, f"{EDGE}[3] === 255")
@@ -142,7 +142,7 @@ def test_it_looks_as_drawn_images_do(shown, browser):
 
 
 def test_masks(browser):
-    """The pixels of an object are coloured, half transparent; its other half is not."""
+    """Pixels of an object's mask are coloured, half transparent; others keep their colour."""
     mask = np.zeros((1, 240, 320), bool)
     mask[0, 70:170, 90:120] = True
     with shows(whole(mask=mask)) as (_, server):
@@ -164,7 +164,7 @@ def test_skeletons(browser):
 
 
 def test_oriented_boxes(browser):
-    """Four corners are joined; the upright box around them is not drawn."""
+    """Four corners are joined, without the upright box around them."""
     corners = np.array([[[120, 60], [160, 120], [120, 180], [80, 120]]], np.float32)
     with shows(whole(xyxyxyxy=corners)) as (_, server):
         page = browser(server.port)
@@ -173,7 +173,7 @@ def test_oriented_boxes(browser):
 
 
 def test_a_token_in_the_address_serves_the_whole_page(browser):
-    """Image and events are asked for with it, and so is the snapshot."""
+    """The page asks for image, events and snapshot with the token."""
     with shows(FOUND, token="secret") as (_, server):
         page = browser(server.port, "?token=secret")
         wait(page, IMAGE)

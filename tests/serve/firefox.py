@@ -71,7 +71,7 @@ class Firefox:
         self._call("WebDriver:SetWindowRect", width=width, height=height)
 
     def save_screenshot(self, path: str) -> None:
-        """Write what it shows as PNG."""
+        """Write the shown page as PNG."""
         shot = self._call("WebDriver:TakeScreenshot", full=False, hash=False)["value"]
         Path(path).write_bytes(base64.b64decode(shot))
 

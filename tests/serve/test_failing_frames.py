@@ -20,14 +20,14 @@ from rknn_runtime.tools.serve import LiveView, _metric_lines
 cv2 = pytest.importorskip("cv2")
 PIXELS = np.zeros((48, 64, 3), np.uint8)
 JPEG = np.frombuffer(cv2.imencode(".jpg", PIXELS)[1].tobytes(), np.uint8)[None]
-#: A JPEG without its middle, and what a camera gives while it wakes.
+#: A cut JPEG, and the empty buffer of a waking camera.
 TORN, NOTHING = JPEG[:, :40], JPEG[:, :0]
 
 
 class Camera:
-    """In the place of ``cv2.VideoCapture``: gives these images, then breaks off for ever.
+    """Stands in for ``cv2.VideoCapture``: gives these images, then breaks off for ever.
 
-    Where it is `paced`, the next one comes when what became of the one before was taken.
+    If it is `paced`, the next image comes when the result of the last one was taken.
     """
 
     images: list[np.ndarray]
@@ -72,7 +72,7 @@ class Failures(serve._Failures):
 
 @pytest.fixture
 def feed(monkeypatch, caplog):
-    """Feed a view from a camera that gives these images; return what was counted."""
+    """Feed a view from a camera that gives these images; return the counts."""
     monkeypatch.setattr(cv2, "VideoCapture", Camera)
     monkeypatch.setattr(sources, "RECONNECT_S", 0.0)
     monkeypatch.setattr(serve, "_IMAGE_SECONDS", 0.0)
@@ -137,7 +137,7 @@ def test_objects_are_numbered(feed, monkeypatch):
 
 
 def test_only_a_row_of_failures_ends_it(feed, monkeypatch):
-    """With their number and the cause; what is not the NPU's fault is one, too."""
+    """The error has their number and the cause; failures outside of the NPU count, too."""
     monkeypatch.setattr(sources, "MOST_FAILURES", 3)
     for task in (every(1), lambda frame, **options: "nothing that can be shown"):
         raised, view, status = feed([PIXELS] * 10**6, task)

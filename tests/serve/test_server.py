@@ -509,7 +509,7 @@ def command(tmp_path):
 
 
 def test_the_command(command):
-    """It says where it is, shows what is seen, and ends with Ctrl-C."""
+    """It prints its address, shows the objects, and ends with Ctrl-C."""
     process, address = command
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
     events = urllib.request.urlopen(f"{address}events", timeout=60)

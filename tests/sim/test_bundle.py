@@ -1,4 +1,4 @@
-"""The bundle file: what is written is read back, and hostile files are refused.
+"""The bundle file: written bundles are read back, and hostile files are refused.
 
 ``RKNN_TEST_MUTATIONS=100000`` sets the number of mutations; the default is a sample.
 """
@@ -100,7 +100,7 @@ def test_equal_means_and_stds_become_one() -> None:
     ],
 )
 def test_records_must_fit_the_tensors(records: list[Record], text: str) -> None:
-    """The message says what was expected and what came."""
+    """The message has the expected and the given shape."""
     inputs, outputs = [describe_input("x", (1, 3, 2, 3))], [describe_output("o", (1, 4))]
     with pytest.raises(ValueError, match=text):
         bundle_from_arrays(inputs, outputs, records)

@@ -1,4 +1,4 @@
-"""Caches of the simulated librknnmrt: who uses old bytes is told, and who need not sync is not."""
+"""Caches of the simulated librknnmrt: use of old bytes is a violation, needless syncs are none."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ with Bound() as api:
 
 @pytest.mark.parametrize("handler", ["", "-Xfaulthandler"])
 def test_another_fault_ends_the_process_as_ever(handler: str) -> None:
-    """By SIGSEGV, with the traceback of whoever was there before."""
+    """It ends by SIGSEGV, with the traceback of the earlier handler."""
     code = WATCHING.format(
         folders=[str(TESTS), str(TESTS / "sim")], statement="ctypes.string_at(8)"
     )

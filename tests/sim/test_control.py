@@ -71,7 +71,7 @@ def calls(api: Api) -> dict[str, Any]:
 
 
 def test_every_function_fails_with_any_code(control: Control) -> None:
-    """The code comes back as it is, once; releasing functions release all the same."""
+    """The code comes back unchanged, once; releasing functions release nevertheless."""
     for code in range(-13, 0):
         api = Api(bundle())
         for name, call in calls(api).items():
@@ -263,7 +263,7 @@ def test_a_context_destroyed_while_others_wait_for_it(control: Control) -> None:
     for thread in threads:
         thread.join()
     assert statuses["run"] == 0
-    # In whichever order they came: the context is gone, and so is its memory.
+    # In any order: the context and its memory are gone.
     assert statuses["destroy"] in (0, lib.RKNN_ERR_FAIL)
     assert statuses["mem"] in (0, lib.RKNN_ERR_CTX_INVALID)
     assert statuses["query"] in (0, lib.RKNN_ERR_CTX_INVALID)

@@ -188,7 +188,7 @@ def test_runs_share_the_bus(control):
 
 
 def test_a_bus_may_change_while_runs_wait_for_it(control):
-    """What is left of a run then moves at the new speed."""
+    """The rest of a run then moves at the new speed."""
     control.set_bus(1, 1_000_000_000)
     with bound("rk3588", lambda *_: control.set_bus(10**12, 0)) as api:
         assert api.run() == 0

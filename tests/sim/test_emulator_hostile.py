@@ -173,7 +173,7 @@ def test_names_are_not_compared_pairwise() -> None:
 
 
 def test_lenders_of_weights_are_not_looked_through_without_end() -> None:
-    """The same pairs: tensors without weights, and those of the first graph that may lend some."""
+    """65,000 tensors without weights and as many lenders are refused, not paired for hours."""
     nameless, lacking = ({2: handmade.u8(4), 5: name, 18: handmade.u32(0)} for name in ("", "a"))
     model = many({0: [nameless] * 65_000}, {0: [lacking] * 65_000})
     with pytest.raises(EmulatorError, match="not a readable model: its weights"):

@@ -41,7 +41,7 @@ def normalised() -> bytes:
 
 
 def expected(model: bytes, values: np.ndarray, fill: Any) -> np.ndarray:
-    """What the oracle makes of int8 values (H, W, C) whose rows are filled up so."""
+    """The oracle's result for int8 values (H, W, C) with rows filled up like this."""
     machine = Machine(model)
     tensor = machine.tensors[machine.inputs[0]]
     machine.write(machine.inputs[0], values.transpose(2, 0, 1)[None])
@@ -133,7 +133,7 @@ def test_the_fill_matters_at_the_right_border_alone() -> None:
 
 @pytest.mark.parametrize("mask", list(CoreMask)[:7], ids=lambda mask: mask.name)
 def test_every_core_mask_gives_the_same_bits(mask: CoreMask) -> None:
-    """The list of tasks of one core is executed, whose results are those of the others."""
+    """The task list of one core is executed; other masks give equal results."""
     values = np.random.default_rng(23).integers(-128, 128, (21, 37, 3)).astype(np.int8)
     with Api(WIDE.read_bytes()) as api:
         assert lib.rkr_set_core_mask(api.handle, api.context, mask) == 0
@@ -207,13 +207,13 @@ def test_duplicates_share_a_machine_and_not_their_values() -> None:
 
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A model with nothing beside it, where onnxruntime is not installed."""
+    """A model alone in a folder, without onnxruntime."""
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     return Path(shutil.copy(SHAPES, tmp_path / "alone.rknn"))
 
 
 def test_a_rknn_file_needs_nothing_beside_it(alone: Path) -> None:
-    """By path and as bytes, its outputs are those of the emulator, bit by bit."""
+    """By path and as bytes, its outputs equal the emulator's, bit by bit."""
     pixels = np.random.default_rng(25).integers(0, 256, (1, 320, 320, 3)).astype(np.uint8)
     emulator = Emulator(alone)
     emulator.set_input(0, pixels)
@@ -247,7 +247,7 @@ def test_what_is_not_understood_answers_and_does_not_run() -> None:
     [(b"RKCE", "needs a key"), (b"RKNX", "RKNN3"), (b"CYPTRKNN", "encrypted"), (b"x", "no model")],
 )
 def test_bytes_of_another_kind_are_named(data: bytes, what: str) -> None:
-    """As those of a file are."""
+    """The error names the kind, as for a file."""
     with pytest.raises(InvalidModelError, match=what):
         Model(data + bytes(100), library="sim")
 

@@ -1,7 +1,7 @@
 """Operators that are computed from their tensors, on files of the toolkit.
 
 Each file of the archive is one small network, made with rknn-toolkit2 2.3.2, with stored inputs and
-what onnxruntime answers to them once they are dequantized, clipped to what the output can hold.
+onnxruntime's outputs for the dequantized inputs, clipped to the output's range.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def recorded(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_equals_onnxruntime(name: str) -> None:
-    """Formulas and attributes are read from the file, or the verdict names what is assumed."""
+    """Formulas and attributes are read from the file, or the verdict names the assumption."""
     emulator = Emulator(ARCHIVE.read(f"{name}.rknn"))
     inputs, expected = recorded(name)
     for index, values in enumerate(inputs):
@@ -64,7 +64,7 @@ def test_every_class_loads_and_describes_it(name: str) -> None:
 
 
 def test_an_input_of_the_cpu_is_stored_in_its_order() -> None:
-    """The runtime tells of NHWC, and keeps NCHW: `Model` turns the values."""
+    """The runtime reports NHWC and keeps NCHW: `Model` reorders the values."""
     file = ARCHIVE.read("plain_input_rv1106.rknn")
     ((values,), (expected,)) = recorded("plain_input_rv1106")
     with Model(file, library="sim") as model:

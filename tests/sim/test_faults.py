@@ -37,7 +37,7 @@ SAID = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_faults_are_told_from_sound_layers(name: str) -> None:
-    """Each fault is one sentence with the layer and the remedy, and its node is not exact."""
+    """Each fault is one sentence with the layer and the remedy, and its node is never exact."""
     found = toolkit_faults(FILES[name])
     folder, _, file = name.partition("/")
     if folder == "sound":

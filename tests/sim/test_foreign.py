@@ -129,7 +129,7 @@ def test_it_runs_what_was_recorded(tmp_path, pixels, capsys):
 
 
 def test_record_says_what_is_wrong(tmp_path, pixels, capsys):
-    """A sample that is none, one that does not fit, a model that is none."""
+    """A broken sample, a sample of another shape, and a broken model are named."""
     model, out = str(EXAMPLES / "shapes_rk3588.rknn"), str(tmp_path / "out")
     np.savez(tmp_path / "two.npz", a=pixels, b=pixels)
     np.save(tmp_path / "float.npy", pixels.astype(np.float64))

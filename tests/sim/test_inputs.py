@@ -1,8 +1,8 @@
-"""What the simulated librknnrt makes of input data that are not in the NPU's own form.
+"""The simulated librknnrt converts input data that have another form than the NPU's.
 
-The facts were measured on librknnrt 1.5.2 (armhf) and 2.3.2 (arm64), emulated with a stand-in
-for the NPU's device: after a run, the first convolution's commands say from which memory the
-NPU reads and whether it converts, and there lies what the runtime had made of the data.
+They were measured on librknnrt 1.5.2 (armhf) and 2.3.2 (arm64), emulated with a stand-in for the
+NPU's device: after a run, the first convolution's commands say from which memory the NPU reads and
+whether it converts, and there lies what the runtime had made of the data.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Intake:
         )  # fmt: skip
 
     def seen(self, what: str) -> np.ndarray[Any, Any]:
-        """What the executor must see, in the framework's order."""
+        """The values that the executor must see, in the framework's order."""
         values = self.data.astype(np.float32)
         if what == "N" and self.tensor.dtype is TensorType.FLOAT16:
             values = ((values - 2) / 4).astype(np.float16).astype(np.float32)
@@ -89,7 +89,7 @@ def case(request: pytest.FixtureRequest) -> Intake:
 
 
 def test_librknnrt_takes_bound_data_as_measured(case: Intake) -> None:
-    """rknn_set_io_mem without pass_through; what is not converted fails in rknn_run of 2.3.2."""
+    """rknn_set_io_mem without pass_through: types without conversion fail in rknn_run of 2.3.2."""
     inputs: list[Any] = []
     with Api(case.bundle) as api:
         api.set_executor(lambda arrays, _: inputs.append(arrays[0].copy()))
@@ -111,7 +111,7 @@ def test_librknnrt_takes_bound_data_as_measured(case: Intake) -> None:
 
 
 def test_librknnrt_takes_copied_data_as_measured(case: Intake) -> None:
-    """rknn_inputs_set says 0 also to what it does not convert: that is a violation."""
+    """rknn_inputs_set returns 0 also for types that it cannot convert: that is a violation."""
     inputs: list[Any] = []
     with Api(case.bundle) as api:
         api.set_executor(lambda arrays, _: inputs.append(arrays[0].copy()))
@@ -178,7 +178,7 @@ def test_librknnrt_passes_no_vector_in_nhwc(version: str) -> None:
 
 
 def test_librknnmrt_takes_int64_without_pass_through_alone() -> None:
-    """With it rknn_set_io_mem says -5; without, the numbers are read as they are."""
+    """With it rknn_set_io_mem returns -5; without it the numbers are read unchanged."""
     tokens = describe_input(
         "t", (1, 3), soc="rv1106", dtype=TensorType.INT64, zero_point=None, scale=None
     )

@@ -32,7 +32,7 @@ FRAME = np.random.default_rng(31).integers(0, 256, (1, 16, 32, 3)).astype(np.uin
 
 
 def test_a_model_tells_what_is_known_of_its_nodes() -> None:
-    """The verdicts are those of the emulator; the summary counts them."""
+    """The model has the emulator's verdicts, and the summary counts them."""
     with Model(MODELS / "fc1000_softmax_rv1106.rknn", library="sim") as model:
         assert model.emulation is not None
         assert model.emulation.nodes == Emulator(MODELS / "fc1000_softmax_rv1106.rknn").nodes
@@ -43,7 +43,7 @@ def test_a_model_tells_what_is_known_of_its_nodes() -> None:
 
 
 def test_loading_writes_the_verdicts_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """A summary, then each node that is not exact, with its reason."""
+    """The log has a summary, then each inexact node with its reason."""
     with caplog.at_level("INFO", "rknn_runtime"):
         Model(MODELS / "fc1000_softmax_rv1106.rknn", library="sim").close()
     summary, *nodes = (each.message for each in caplog.records)
@@ -53,7 +53,7 @@ def test_loading_writes_the_verdicts_to_the_log(caplog: pytest.LogCaptureFixture
 
 
 def test_a_model_that_does_not_run_tells_why_before_it_is_run() -> None:
-    """Register and value of what is not understood."""
+    """The reason has the register and its unknown value."""
     with Model(MODELS / "i16_ic1_w37_rv1106.rknn", library="sim") as model:
         assert model.emulation is not None
         assert not model.emulation.is_runnable
@@ -95,7 +95,7 @@ def test_every_tensor_is_what_it_is_after_its_node() -> None:
 
 
 def test_tensors_are_those_of_the_last_run() -> None:
-    """Memory that was written since does not count."""
+    """Memory that was written since then is ignored."""
     with Model(MACHINE, library="sim") as model:
         model.run(FRAME)
         first = model.tensors()
@@ -106,7 +106,7 @@ def test_tensors_are_those_of_the_last_run() -> None:
 
 
 def test_duplicates_have_tensors_of_their_own() -> None:
-    """They share an emulator: each shows the run of its own inputs, whichever came last."""
+    """They share an emulator: each shows the run of its own inputs, in any order."""
     with Model(MACHINE, library="sim") as model, model.duplicate() as twin:
         model.run(FRAME)
         expected = model.tensors()
@@ -202,7 +202,7 @@ def test_float32_is_compared_as_it_is_given() -> None:
 
 
 def test_another_file_is_not_compared(tmp_path: Path) -> None:
-    """No ONNX file, one that is cut, that of another model, or none."""
+    """Other files, a cut one, another model's and a missing one are refused."""
     pytest.importorskip("onnxruntime")
     whole = (MACHINES / "machine.onnx").read_bytes()
     with Model(MACHINE, library="sim") as model:

@@ -1,4 +1,4 @@
-"""What the simulated NPU reads from bound memories and writes to them, per runtime."""
+"""The simulated NPU reads bound memories and writes to them, like each runtime."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class Output:
 
 
 def assert_written(data: bytes, values: np.ndarray[Any, Any]) -> None:
-    """Exactly these values and nothing behind them."""
+    """Exactly these values were written, and nothing after them."""
     expected = np.ascontiguousarray(values).tobytes()
     assert data[: len(expected)] == expected
     assert set(data[len(expected) :]) == {0x77}
@@ -292,7 +292,7 @@ def test_librknnrt_fuses_what_it_converts_by_vectors(soc: str, group: int) -> No
 
 @pytest.mark.parametrize("batch", [1, 2])
 def test_outputs_of_a_batch_are_copied_without_fusing(batch: int) -> None:
-    """want_float gives -2**-27 for the zeros of one image, 0 for those of two."""
+    """want_float gives -2**-27 for the zeros of one image, and 0 for zeros of two."""
     tensor = describe_output("o", (batch, 16, 2, 2), zero_point=3, scale=0.1)
     inputs = [describe_input("v", (batch, 4), soc=FULL)]
     with Api(computed_bundle(inputs, [tensor], FULL, batch=batch)) as api:
@@ -446,7 +446,7 @@ def dynamic_bundle() -> bytes:
 
 
 def test_a_dynamic_model_runs_in_each_of_its_shapes() -> None:
-    """The current shape decides what is read and written; the biggest is the first."""
+    """The current shape decides the bytes that are read and written; the biggest comes first."""
     with Api(dynamic_bundle()) as api:
 
         def compute(inputs: Any, outputs: Any) -> None:
@@ -489,7 +489,7 @@ def test_a_dynamic_model_wants_a_shape_first(control: Control) -> None:
 
 
 def test_a_duplicate_shares_model_and_executor_but_not_bindings() -> None:
-    """rknn_dup_context gives a context of its own on librknnrt, and fails on librknnmrt."""
+    """rknn_dup_context makes a separate context on librknnrt, and fails on librknnmrt."""
     with Output(FULL) as output:
         api = output.api
         contexts = ffi.new("rknn_context[2]", [api.context, 0])

@@ -95,7 +95,7 @@ FAILURES: list[tuple[str, Callable[[Api], int], str]] = [
 
 @pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
 def test_a_call_that_fails_logs_its_own_reason(soc: str, control: Control) -> None:
-    """Never that of a call before."""
+    """The reason never belongs to an earlier call."""
     bundle = computed_bundle(
         [describe_input("x", (1, 4), soc=soc)], [describe_output("y", (1, 4), soc=soc)], soc
     )

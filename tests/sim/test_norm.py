@@ -14,7 +14,7 @@ MODEL = DATA / "models" / "ic5_rk3588.rknn"
 
 
 def normed(kind: str = "l2", axes: tuple[int, ...] = (1,), type_of: int = 87) -> bytes:
-    """`ic5` with a norm behind it: of its output, 1 x 24 x 32 x 32."""
+    """`ic5`, followed by a norm of its output, 1 x 24 x 32 x 32."""
     old = Old(MODEL.read_bytes())
     table = {0: kind, 1: np.float32(1e-12).tobytes(), 2: Vector("i", *axes)}
     old.append("exNorm", [1, 24, 32, 32], [], {7: u8(type_of), 8: table}, 1 / 100)

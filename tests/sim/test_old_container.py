@@ -48,7 +48,7 @@ def test_tasks_of_other_cores_are_not_run() -> None:
 
 
 def test_what_no_old_file_holds_is_refused() -> None:
-    """A command tensor that is not there, commands without a blob, versions between."""
+    """A missing command tensor, commands without a blob, and versions in between are refused."""
     for tensor in (9999, 0):
         old = Old(MODELS[0].read_bytes())
         next(node for node in old.nodes if 6 in node)[6][0][0] = u32(tensor)
@@ -88,7 +88,7 @@ def shared(what: str) -> bytes:
     ],
 )
 def test_a_small_file_is_not_read_without_end(what: str, reason: str) -> None:
-    """Tables may share vectors, but nobody reads more than 16 times what the file has."""
+    """Tables may share vectors, but at most 16 times the file's bytes are read."""
     with pytest.raises(EmulatorError, match=reason):
         Emulator(shared(what))
 
@@ -133,7 +133,7 @@ def test_more_channels_than_are_stored_are_refused(existing, message) -> None:
 
 
 def padded(pads: tuple[int, ...], fill: float | None, mode: str = "", kept: bool = True) -> bytes:
-    """`ic5` with a Pad behind it: of its output, 1 x 24 x 32 x 32."""
+    """`ic5`, followed by a Pad of its output, 1 x 24 x 32 x 32."""
     old = Old(MODELS[0].read_bytes())
     shape = [n + pads[i] + pads[i + 4] for i, n in enumerate((1, 24, 32, 32))]
     inputs = [old.numbers(*pads)]
@@ -168,7 +168,7 @@ def test_pad_into_another_scale_says_that_it_is_not_exact() -> None:
 
 @pytest.mark.parametrize("mode", ["reflect", "edge"])
 def test_pads_with_values_of_the_input(mode: str) -> None:
-    """As NumPy does: the value at the edge, or those behind it, mirrored."""
+    """Pads equal NumPy's: the value at the edge, or mirrored values."""
     pads = (0, 1, 2, 0, 0, 0, 3, 4)
     (ours,), (inner,) = outputs_of(padded(pads, None, mode)), outputs_of(MODELS[0].read_bytes())
     np.testing.assert_array_equal(ours, np.pad(inner, tuple(zip(pads[:4], pads[4:])), mode))

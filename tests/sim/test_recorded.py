@@ -1,4 +1,4 @@
-"""Bundles with recorded outputs: what goes in decides what comes out, through `Model`."""
+"""Bundles with recorded outputs: the input of a `Model` selects the output."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_indices_that_are_no_positions_are_refused(numbers: tuple[int, ...]) -> 
 
 
 def test_dynamic_fixed_point() -> None:
-    """What was recorded as reals comes back as the same, from our kernels and the runtime's."""
+    """Recorded real numbers come back equal, from our kernels and the runtime's."""
     reals = np.arange(-8, 8, dtype=np.float32).reshape(1, 16) / 8
     output = describe_output("y", (1, 16), scale=0.5, zero_point=7)
     assert output.native is not None

@@ -1,8 +1,8 @@
-"""Small layers on the emulator, compared with their ONNX files on what the input holds.
+"""Small layers on the emulator, compared with their ONNX files on the dequantized input.
 
 The files are made with rknn-toolkit2 2.3.2 and calibrated with normal numbers. Those in `WRONG`
-come from mistakes of that compiler: a board computes what the commands say, which is not what
-the network says, and the emulator has to tell.
+come from mistakes of that compiler: a board executes the commands, which differ from the network,
+and the emulator has to say so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from paths import DATA
 from rknn_runtime.sim.emulator import Emulator, TensorInfo, Verdict
 
 FOLDER = DATA / "layers"
-#: What the emulator says of a file whose commands do not compute its network.
+#: The emulator's text for a file whose commands compute another network.
 WRONG = {
     # reads a graph's input of 35 pixels as if each group of channels had 36
     "odd_maximum_rk3588": "as if its channels were padded",
@@ -36,7 +36,7 @@ WRONG = {
     "recurrent_rv1103b": "other results than Slice",
     # writes 1,280 bytes of Softplus where 1,056 are reserved, and HardSigmoid's result lies there
     "little_memory_rv1103b": "it reserves less memory for the result",
-    # clips at alpha, which is 1, what it should cut below it
+    # clips at alpha, which is 1, instead of cutting below it
     "threshold_rk3588": "it clips ThresholdedRelu at alpha",
     # says of one operand that it lies in plain order, and reads it like the other one
     "two_orders_rk3588": "other results than Sub",

@@ -1,4 +1,4 @@
-"""What a board would not forgive is detected, reported, and never a crash."""
+"""Misuse that would break a board's run is detected and reported, and never crashes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def violation(control: Control) -> str:
 
 
 def value_after(api: Api, source: Any, target: Any, value: int, *modes: int) -> int:
-    """Write a pixel, run, and return what the CPU sees of the output."""
+    """Write a pixel, run, and return the output as the CPU sees it."""
     bytes_of(source)[0] = value
     if TO_DEVICE in modes:
         assert api.sync(source, TO_DEVICE) == 0

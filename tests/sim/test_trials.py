@@ -23,7 +23,7 @@ def change_words(model: bytes, register: int, change: int) -> bytes:
 
 
 def tried(model: bytes) -> dict[str, str]:
-    """Return operators that failed, and what was said of them."""
+    """Return operators that failed, and their texts."""
     nodes = Emulator(model).nodes
     return {node.op: node.reason for node in nodes if node.reason.startswith("tried on random")}
 
@@ -61,7 +61,7 @@ def test_a_trial_leaves_the_values_of_a_run(path) -> None:
     ],
 )
 def test_other_commands_give_other_results(name, register, change, op) -> None:
-    """A file whose commands were changed says which node does not compute what its name says."""
+    """In a file with changed commands, the node with another result than its operator is named."""
     model = (DATA / "layers" / f"{name}.rknn").read_bytes()
     assert op not in tried(model)
     changed = change_words(model, register, change)

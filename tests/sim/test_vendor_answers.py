@@ -52,7 +52,7 @@ def asked(request: pytest.FixtureRequest) -> Iterator[Asked]:
 
 
 def questions(kind: str, *folders: Path) -> list[Any]:
-    """What is asked: every recording of a bundle, those of 2.3.2 of the file, too."""
+    """The questions: every recording, from bundles; those of 2.3.2 also from the file."""
     return [
         pytest.param((recording, form), id=f"{recording}-{form}")
         for recording in recordings(kind, *folders)

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def printed_by():
-    """Run Python code in a folder, in a process of its own."""
+    """Run Python code in a folder, in a separate process."""
 
     def run(code, folder):
         command = [sys.executable, "-W", "error", "-c", code]

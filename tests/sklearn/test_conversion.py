@@ -111,7 +111,7 @@ def fitted(sklearn, task="multiclass", activation="relu", scaled=True):
 
 
 def outputs_of(toolkit, rows):
-    """Compute what was handed to the toolkit, with the CPU's part: the board's answer."""
+    """Compute the network given to the toolkit and the CPU's part: the board's answer."""
     onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(toolkit.last.onnx, providers=["CPUExecutionProvider"])
     (given,), (result,) = session.get_inputs(), session.get_outputs()
@@ -203,7 +203,7 @@ def test_classes_survive_the_metadata(sklearn, toolkit, tmp_path, classes):
 
 
 def test_other_estimators_are_refused(sklearn, tmp_path):
-    """With what they are, and whether they must be fitted."""
+    """The error has their class, and whether they must be fitted."""
     path = tmp_path / "x.rknn"
     perceptron = sklearn.MLPClassifier()
     others = {
@@ -250,7 +250,7 @@ def test_wrong_arguments_are_refused(sklearn, toolkit, tmp_path, options, words)
 @pytest.mark.parametrize("step", ["config", "load_onnx", "build", "export_rknn"])
 @pytest.mark.parametrize("how", [-1, ValueError("why"), SystemExit(-1)], ids=repr)
 def test_a_toolkit_that_fails_is_reported(sklearn, toolkit, tmp_path, monkeypatch, step, how):
-    """With the step; an old file stays as it is."""
+    """The error has the step; an old file stays unchanged."""
     path = tmp_path / "x.rknn"
     path.write_bytes(b"old")
     monkeypatch.setattr(Toolkit, "fail", step)
@@ -285,7 +285,7 @@ def test_numbers_that_float32_cannot_hold(sklearn, toolkit, tmp_path):
 
 
 def test_the_command_converts_a_pickle(sklearn, toolkit, tmp_path, capsys):
-    """And warns of what a pickle is."""
+    """The command warns that a pickle can run code."""
     source, target, rows = tmp_path / "x.pkl", tmp_path / "x.rknn", tmp_path / "rows.npy"
     source.write_bytes(pickle.dumps(fitted(sklearn)))
     np.save(rows, ROWS)
@@ -302,7 +302,7 @@ def test_the_command_converts_a_pickle(sklearn, toolkit, tmp_path, capsys):
 
 @pytest.mark.parametrize("content", [b"", b"no pickle", b"cos\nnothing\n."])
 def test_the_command_refuses_what_is_no_pickle(tmp_path, capsys, content):
-    """In one line, with status 1; also a file that is not there."""
+    """Other files and missing ones give one line and status 1."""
     source = tmp_path / "x.pkl"
     source.write_bytes(content)
     for path in (source, tmp_path / "missing.pkl"):

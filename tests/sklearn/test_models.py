@@ -225,7 +225,7 @@ SCIRKNN = {
 
 @pytest.mark.parametrize("name", SCIRKNN)
 def test_models_of_scirknn_are_taken(tmp_path, control, name):
-    """By the JSON file beside them; their networks end with the activation."""
+    """Their JSON file is read; their networks end with the activation."""
     said, values = SCIRKNN[name]
     said = {"input_shape": [1, 2], "output_shape": [1, len(values[0])], **said}
     path = network(tmp_path, values, beside=json.dumps(said))
@@ -320,7 +320,7 @@ def test_networks_of_images_are_refused(tmp_path, control):
 
 @pytest.mark.parametrize("wrong", [None, 3, b"bytes"])
 def test_no_path(wrong):
-    """Bytes have no file beside them."""
+    """Bytes have no JSON file."""
     with pytest.raises(TypeError, match="model: expected a path"):
         MLPRegressor(wrong, library="sim")
 

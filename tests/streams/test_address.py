@@ -1,4 +1,4 @@
-"""What of an address may be shown."""
+"""The parts of an address that may be shown."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def library(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def started(library, tmp_path):
-    """Start a command on a detector of 64x64, beside a camera that sends such frames."""
+    """Start a command on a detector of 64x64, with a camera that sends such frames."""
     model = tmp_path / "model.rknn"
     model.write_bytes(one_object(json.dumps({"labels": ["disc", "star"]})))
     processes = []
@@ -106,7 +106,7 @@ def test_frames_of_a_camera(started, tmp_path, source, frame):
 
 
 def test_a_camera_that_is_unplugged(started):
-    """What it sent is there; each attempt to open it again is told, and that it is gone."""
+    """Its results are kept; each attempt to open it again is reported, and the end."""
     process = started(
         "detect", "9", "--json", "--every-frame", trouble="4", program=("-c", IMPATIENT)
     )

@@ -148,7 +148,7 @@ def test_damaged_records_are_computed_again(client, plugin, tmp_path, caplog):
 
 @pytest.mark.parametrize("name", sorted(_FORMATS))
 def test_a_file_is_whole_or_not_there(tmp_path, name):
-    """What cannot be written leaves nothing; what was there stays."""
+    """A file that cannot be written leaves nothing new; an old file stays."""
     if name == "parquet":
         pytest.importorskip("pyarrow")
     kind = _format_of(name)
@@ -221,7 +221,7 @@ def test_other_tasks(client, made, task, expected):
 
 
 def test_tasks_that_are_not_known():
-    """Are refused at once, and so is one that needs two models."""
+    """Unknown tasks are refused at once, as are tasks that need two models."""
     for task in ("text", "detection"):
         with pytest.raises(ValueError, match="task: expected one of detect, classify"):
             NpuPlugin(b"", task=task)

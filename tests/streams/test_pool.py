@@ -55,7 +55,7 @@ def data():
 
 @pytest.fixture
 def live():
-    """What is alive of the simulated runtime; nothing, after a test."""
+    """The live objects of the simulated runtime; none after a test."""
     gc.collect()
     control = Control()
     before = control.live
@@ -116,7 +116,7 @@ class Gate:
 
 
 def test_every_frame_once_and_in_order(data, live):
-    """Six contexts give the results of one, each beside its own frame."""
+    """Six contexts give the results of one, each paired with its own frame."""
     with Pool(data, Model, library="sim") as pool:
         frames = [frame(n) for n in range(N_FRAMES)]
         seen = [(given, float(out[0, 0])) for given, (out,) in pool.map(frames)]
@@ -140,7 +140,7 @@ def test_two_contexts_a_core(data, live):
 
 @pytest.mark.parametrize(("soc", "masks"), [("rk3566", (None, None)), ("rk3576", None)])
 def test_cores_are_those_of_the_soc(soc, masks, live):
-    """Where there is one core, there is no mask to set."""
+    """A SoC with one core gets no mask."""
     with Pool(counting_bundle(soc), Model, library="sim") as pool:
         assert pool.core_masks == (masks or (CoreMask.CORE_0, CoreMask.CORE_1) * 2)
         assert [float(out[0, 0]) for _, (out,) in pool.map([frame(5)] * 1)] == [5]
@@ -222,7 +222,7 @@ def test_the_newest_frame_wins(data, live):
 
 
 def test_what_a_frame_raises_is_returned_in_its_place(data, live):
-    """With ``errors="return"`` a loop goes on; what the source raises is raised all the same."""
+    """With ``errors="return"`` a loop goes on; exceptions of the source are raised nevertheless."""
 
     def source():
         yield frame(1)
@@ -257,7 +257,7 @@ def test_what_the_source_raises_is_raised_behind_its_frames(data, live):
 
 @pytest.mark.parametrize("step", ["set_running_or_notify_cancel", "set_result"])
 def test_memory_that_runs_out_fails_its_frame_alone(data, live, monkeypatch, step):
-    """Also beside the work, in what tells of it: nobody waits for ever, the pool goes on."""
+    """A frame that lacks memory while it is handed over fails alone, and the pool goes on."""
     inner, short = getattr(Future, step), [MemoryError("none"), MemoryError("none")]
 
     def run_out(future, *arguments):
@@ -305,7 +305,7 @@ def test_frames_in_one_array_are_copied_or_refused(data, live):
 
 
 def test_submit_gives_a_future(data, live):
-    """It is done, cancelled, or raises, as those of ``concurrent.futures``."""
+    """It is done, cancelled, or raises, like a future of ``concurrent.futures``."""
     gate = Gate()
     with Pool(data, gate, library="sim", contexts=1) as pool:
         first, second, third = (pool.submit(n) for n in range(3))
@@ -391,7 +391,7 @@ def test_a_callback_may_close_the_pool(data, live):
 
 
 def test_a_callback_may_close_a_pool_whose_closing_waits_for_it(data, live):
-    """Its close takes out of the queue what the other one told the workers."""
+    """Its close takes the other close's orders to the workers out of the queue."""
     gate, closed = Gate(), threading.Semaphore(0)
 
     def close(_):
@@ -411,7 +411,7 @@ def test_a_callback_may_close_a_pool_whose_closing_waits_for_it(data, live):
 
 
 def test_asyncio_is_imported_when_it_is_used():
-    """It takes a third of the time in which a program with a pool starts."""
+    """The import takes a third of a program's start."""
     code = "import sys; from rknn_runtime.streams import Pool; assert 'asyncio' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -447,7 +447,7 @@ def test_leaving_a_loop_cancels_what_waits(data, live):
 
 
 def test_closing_the_pool_cancels_what_waits(data, live):
-    """What is in work ends; what waits raises `ClosedError` in its place."""
+    """Running frames end; waiting frames raise `ClosedError` in their order."""
     gate = Gate()
     pool = Pool(data, gate, library="sim", contexts=1)
     results = pool.map(iter(range(10)), ahead=4)
@@ -477,7 +477,7 @@ def test_closing_the_pool_cancels_what_waits(data, live):
 
 
 def test_a_pool_that_is_dropped_ends_by_itself(data, live):
-    """Its threads do not keep it, and leave when it is gone; then so do the contexts."""
+    """Its threads never keep it alive, and end with it, as do its contexts."""
     pool = Pool(data, Model, library="sim", contexts=3)
     future = pool.submit(frame(4))
     workers = [thread for thread in threading.enumerate() if thread.name.startswith("npu-")]
@@ -600,7 +600,7 @@ def test_threads_run_on_the_cpus_asked_for(data, live, tmp_path):
 
 
 def test_wrong_arguments(data, live):
-    """Each is refused with what was expected, and leaves nothing behind."""
+    """Each is refused with the expected value, and leaves nothing alive."""
     for options, error in (
         ({"contexts": 0}, ValueError("contexts")),
         ({"contexts": 65}, ValueError("contexts")),
@@ -669,7 +669,7 @@ def test_a_child_process_is_told_to_make_its_own(data, live):
 
 
 def test_threads_share_results(live):
-    """Whoever asks first starts the reader, once, and each frame goes to one of them."""
+    """The first thread starts the reader, once, and each frame goes to one thread."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -689,7 +689,7 @@ def test_threads_share_results(live):
 
 
 def test_a_cascade_in_order(data, live):
-    """Each frame has the results of its own parts, however many."""
+    """Each frame has the results of all its own parts."""
     frames = [frame(n) for n in range(60)]
 
     def cut(image, out):

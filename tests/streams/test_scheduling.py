@@ -16,7 +16,7 @@ from rknn_runtime.streams import Pool
 
 
 class Npu:
-    """The scheduler, beside cores that do their runs in turn; a clock that only we advance."""
+    """The scheduler, with cores that run in turn, and a clock that only the test advances."""
 
     def __init__(self, masks: list[int]) -> None:
         self.masks = ffi.new("uint32_t[]", masks)
@@ -68,7 +68,7 @@ def test_a_context_stays_on_its_core_when_others_are_no_better():
 
 
 def test_masks_of_several_cores():
-    """A run on two cores waits for both; one on the third core does not wait for them."""
+    """A run on two cores waits for both; one on the third core starts at once."""
     npu = Npu([3, 4])
     assert npu.submit(10**6, 0, 1000) == 0
     assert npu.submit(10**6, 0, 1000) == 0  # moved to the third core

@@ -21,7 +21,7 @@ Image = pytest.importorskip("PIL.Image")
 
 
 class Camera:
-    """In the place of ``cv2.VideoCapture``: each connection gives some frames, then breaks off."""
+    """Stands in for ``cv2.VideoCapture``: each connection gives some frames, then breaks off."""
 
     #: Frames of each connection to come; None: it cannot be opened.
     connections: list[int | None]
@@ -126,7 +126,7 @@ def test_a_video_of_a_server_is_a_file(web, tmp_path, name):
 
 
 def test_a_stream_that_breaks_off_is_opened_again(camera, caplog):
-    """With pauses that double, counted anew each time, and a word on each; then it ends."""
+    """Pauses double, start small each time, and are reported; then it ends."""
     patched, pauses = camera
     Camera.connections = [2, None, None, 3, 1]
     frames = list(patched(FrameSource("rtsp://user:secret@camera", reconnect_s=4)))
