@@ -1,4 +1,4 @@
-"""A model for every operator that the emulator computes from tensors: `ic5` with nodes behind it.
+"""A model for every operator that the emulator computes from tensors: `ic5` with more nodes.
 
 Few toolkits leave such nodes in a small network, so they are appended by hand to one that is
 rewritten as an old container.

@@ -1,10 +1,9 @@
-"""What the vendor's runtimes answered about models, beside the models.
+"""The answers of the vendor's runtimes about models, in files next to them.
 
-``x.json`` holds what librknnmrt 2.3.2 or librknnrt 1.5.2 said of ``x.rknn``, and
-``x.2.3.2.json`` what librknnrt 2.3.2 did. The environment variable ``RKNN_TEST_MODELS``
-names a folder with more of them, where ``librknnrt-2.3.2.jsonl`` may hold one line per model
-instead. Files of the vendor's zoo, ``yolox_nano_rk3588.rknn`` and ``.onnx`` and ``bus.jpg``, may
-lie there, too.
+``x.json`` holds the answers of librknnmrt 2.3.2 or librknnrt 1.5.2 about ``x.rknn``, and
+``x.2.3.2.json`` those of librknnrt 2.3.2. The environment variable ``RKNN_TEST_MODELS`` names a
+folder with more of them, where ``librknnrt-2.3.2.jsonl`` may hold one line per model instead. Files
+of the vendor's zoo, ``yolox_nano_rk3588.rknn`` and ``.onnx`` and ``bus.jpg``, may be there, too.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _HERTZ, _FPS = 90_000, 25
 class RtspServer:
     """Sends images to one client, once or for ever, and hangs up.
 
-    Speaks what a client of RTSP 1.0 (RFC 2326) needs, and RTP of JPEG (RFC 2435).
+    Speaks the needed part of RTSP 1.0 (RFC 2326), and RTP of JPEG (RFC 2435).
 
     Attributes:
         url: To open.
@@ -111,7 +111,7 @@ def _packets(images: Iterable[np.ndarray[Any, Any]]) -> Iterator[bytes]:
 
 
 def _parts_of(jpeg: bytes) -> tuple[bytes, bytes]:
-    """Return the quantization tables of a JPEG file, and what is coded by them."""
+    """Return the quantization tables of a JPEG file, and the data coded by them."""
     tables, at = b"", 2
     while True:
         marker, size = struct.unpack_from(">HH", jpeg, at)

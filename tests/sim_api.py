@@ -1,4 +1,4 @@
-"""The simulated runtime through its C API alone: no Model, no Python objects of its own."""
+"""The simulated runtime through its C API alone, without a Model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A vendor library made for one test: what the simulated runtime would never do."""
+"""A vendor library made for one test, which does things that the simulated runtime never does."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_headers_beside_the_first_are_compared_too(tmp_path):
     ],
 )  # fmt: skip
 def test_differences_of_these_are_found(tmp_path, header, pattern, replacement, expected):
-    """As those of the first."""
+    """Differences of these declarations are found, too."""
     others = other_headers()
     assert pattern in others[header]
     others[header] = others[header].replace(pattern, replacement)

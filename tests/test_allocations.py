@@ -37,7 +37,7 @@ from rknn_runtime.sim import Live
 from rknn_runtime.vision import nms
 from rknn_runtime.vision.heads import MapDecoder, SceneDecoder, TextBoxDecoder
 
-#: What a file gave when nothing failed.
+#: The result of a file when nothing failed.
 EXPECTED: dict[str, str] = {}
 FRAME = np.zeros((8, 20, 3), np.uint8)
 LIBRARIES = [ctypes.CDLL(_rkr.__file__), ctypes.CDLL(open_library("sim").path)]

@@ -51,7 +51,7 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-#: Without the examples, which lie beside the package and are brought with it as a part of it.
+#: Without the examples, a folder of the repository that the wheel has as a part of the package.
 MODULES = {
     name_of(path): path
     for path in sorted(PACKAGE.rglob("*.py"))
@@ -101,7 +101,7 @@ def test_every_room_has_a_floor() -> None:
 
 
 def test_the_house_stays_small() -> None:
-    """At most 9 floors, 16 folders, and 7 modules beside them and ``__main__``."""
+    """At most 9 floors, 16 folders, and 7 modules at the root, without ``__main__``."""
     folders = {path.parent for path in MODULES.values()} - {PACKAGE}
     assert len(FLOORS) <= 9
     assert len(folders) <= 16
@@ -138,7 +138,7 @@ def test_no_module_imports_itself_through_others() -> None:
 
 
 def test_nothing_of_the_simulation_is_imported_unasked() -> None:
-    """Importing all that a board needs does not import it."""
+    """Importing everything for a board leaves the simulation out."""
     code = (
         "import sys; from rknn_runtime import Model, GeneralModel, Detector;"
         "print([name for name in sys.modules if name.startswith('rknn_runtime.sim')])"
@@ -148,7 +148,7 @@ def test_nothing_of_the_simulation_is_imported_unasked() -> None:
 
 
 def test_who_imports_by_name() -> None:
-    """What no parser sees: names and commands that are imported when used, and onnxruntime."""
+    """Three modules import by name: names and commands when they are used, and onnxruntime."""
     by_name = [
         name for name, path in MODULES.items() if "import_module(" in path.read_text("utf-8")
     ]

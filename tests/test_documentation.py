@@ -1,4 +1,4 @@
-"""Every Python snippet of the README and of docs/ runs as printed, and prints what is shown."""
+"""Every Python snippet of the README and of docs/ runs as printed, with the shown output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The checkout's folder, but what is written there does not stay."""
+    """A copy of the checkout's folder by links; files written there are temporary."""
     for entry in ROOT.iterdir():
         if entry.name not in ("out", "detections.png"):
             (tmp_path / entry.name).symlink_to(entry)
@@ -39,7 +39,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def run(*command: str, folder: Path) -> str:
-    """Run a command in a folder, without variables of ours; return what it printed."""
+    """Run a command in a folder, without our variables; return its output."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("RKNN_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"  # an active environment
     done = subprocess.run(
@@ -55,7 +55,7 @@ def run(*command: str, folder: Path) -> str:
 
 
 def assert_shown(printed: str, shown: str) -> None:
-    """The same words; numbers up to what another CPU's rounding makes of them."""
+    """The same words, and numbers up to the rounding of another CPU."""
     printed_lines, shown_lines = printed.splitlines(), shown.splitlines()
     assert len(shown_lines) >= 5
     for line, expected in zip(printed_lines, shown_lines):
@@ -100,7 +100,7 @@ def test_the_readme_shows_what_the_demo_prints(checkout: Path) -> None:
 
 
 def test_the_commands_of_the_readme_run(checkout: Path) -> None:
-    """``rknn-runtime`` on the example model and images, as it stands there."""
+    """``rknn-runtime`` runs on the example model and images, as printed."""
     commands = "\n".join(blocks(README, "sh")).splitlines()
     info, detect = (line for line in commands if re.match("rknn-runtime (info|detect) ", line))
     assert shutil.which("rknn-runtime", path=str(Path(sys.executable).parent))
@@ -126,7 +126,7 @@ def test_snippets_name_the_simulated_npu(page: Path) -> None:
 
 
 def test_nobody_is_sent_to_an_index_that_lacks_the_package() -> None:
-    """Its extras are named with a place to have the package from, or by what they install."""
+    """Extras are named with a source of the package, or by the packages that they install."""
     texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
     for folder in ("rknn_runtime", "examples"):
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -200,7 +200,7 @@ def test_the_guide_for_builders_names_what_there_is() -> None:
 
 
 def test_every_public_name_is_on_a_page() -> None:
-    """What a room offers is told as code in prose, besides the reference that docstrings give."""
+    """Each public name is code on a page, apart from the reference made of docstrings."""
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     code = re.findall(r"^```.*?^```|`[^`\n]+`", text, re.MULTILINE | re.DOTALL)
     told = set(re.findall(r"\w+", "\n".join(code)))

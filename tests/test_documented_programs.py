@@ -1,4 +1,4 @@
-"""What the pages show besides Python that runs as it stands: commands, and models of readers."""
+"""Snippets that need more than the checkout: commands, and models of readers."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("title", MODELS)
 def test_tasks(title: str, folder: Path) -> None:
-    """What the gallery shows of each task is there, line by line."""
+    """The lines that the gallery shows for each task run."""
     make, count = MODELS[title]
     path = folder / "model.rknn"
     path.write_bytes(make())
@@ -180,7 +180,7 @@ def programs_of(page: str) -> list[str]:
 
 @contextlib.contextmanager
 def one_face() -> Iterator[Any]:
-    """What stands for a detector of faces, which finds one."""
+    """A stand-in for a detector of faces, which finds one."""
     points = [[20, 20], [40, 20], [30, 30], [22, 40], [38, 40]]
     found = Detections(
         np.array([[10, 10, 50, 50]], np.float32), np.ones(1, np.float32), np.zeros(1, np.int32),
@@ -217,7 +217,7 @@ def test_classes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_two_models_in_a_chain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a pool finds goes to another, in one call."""
+    """The objects of one pool go to another, in one call."""
     (block,) = sections("throughput.md").values()
     names: dict[str, Any] = {
         "images": [np.zeros((64, 64, 3), np.uint8) for _ in range(2)],

@@ -18,7 +18,7 @@ from rknn_runtime.conversion.toolkit import ToolkitError
 from rknn_runtime.errors import RknnError, RknnStatusError, status_error
 from rknn_runtime.sim.emulator import EmulatorError
 
-#: Classes of rooms of their own.
+#: Classes outside of `rknn_runtime.errors`.
 ELSEWHERE = (EmulatorError, ToolkitEnvironmentError, ToolkitError)
 #: The vendor's statuses: code, name, built-in class. From the API reference.
 STATUSES = [
@@ -43,7 +43,7 @@ STATUSES = [
 
 @pytest.mark.parametrize(("code", "name", "builtin"), STATUSES)
 def test_every_vendor_status_has_its_name_and_builtin(code, name, builtin):
-    """A status becomes the exception of its name, and also the built-in of its kind."""
+    """A status becomes the exception of its name, which is also a fitting built-in."""
     error = status_error(code, "rknn_run")
     assert (error.code, error.name, error.call) == (code, name, "rknn_run")
     assert isinstance(error, RknnStatusError)
@@ -52,7 +52,7 @@ def test_every_vendor_status_has_its_name_and_builtin(code, name, builtin):
 
 @pytest.mark.parametrize(("code", "name", "builtin"), STATUSES)
 def test_the_message_has_call_code_name_and_advice(code, name, builtin):
-    """The text alone tells what was called, what came, and what to do next."""
+    """The text alone has the call, the status, and the next step."""
     error = status_error(code, "rknn_init(12 bytes)")
     assert str(error) == f"rknn_init(12 bytes) failed with {code} ({name}): {error.advice}"
     assert len(error.advice) > 20
@@ -149,7 +149,7 @@ def test_every_class_is_documented_with_cause_and_remedy():
 
 
 def test_refused_arguments_are_worded_in_one_way():
-    """As "x: expected ..., got ...": no "must be", and nothing expected without what came."""
+    """The wording is "x: expected ..., got ...", never "must be", and the given value is named."""
     odd = []
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -161,7 +161,7 @@ def test_refused_arguments_are_worded_in_one_way():
     assert odd == []
 
 
-#: What keeps its small letter, besides words with a digit or an underscore.
+#: Words that keep their small letter, apart from those with a digit or an underscore.
 SMALL = {"bool", "float", "k", "librknnmrt", "librknnrt", "matplotlib", "onnxruntime",
          "scikit-learn", "shtab", "supervision"}  # fmt: skip
 SECTION = re.compile(r"^(?:Args|Attributes|Raises):\n((?: .*\n?|\n)+)", re.M)

@@ -45,7 +45,7 @@ def test_only_what_is_asked_for_is_read(path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("change", ["shorter", "longer", "other bytes"])
 def test_a_file_that_changes_is_told(path: Path, change: str) -> None:
-    """By what can be read no more, or at the end by its size and its time."""
+    """Missing bytes show it, or at the end the size and the time."""
     with opened_file(path, 10 * len(CONTENT)) as view:
         assert view[:4] == CONTENT[:4]
         if change == "shorter":
@@ -133,7 +133,7 @@ def test_other_types_are_no_paths() -> None:
 def test_nothing_in_the_package_maps_a_file() -> None:
     """A mapping of a file that somebody cuts short ends the process.
 
-    Anonymous memory does not, nor a DMA-BUF, whose size is fixed when it is made.
+    Anonymous memory is harmless, as is a DMA-BUF, whose size is fixed.
     """
     package = Path(_files.__file__).parent
     maps = [
@@ -149,7 +149,7 @@ def test_nothing_in_the_package_maps_a_file() -> None:
 
 
 def test_a_model_that_is_cut_while_it_is_read_is_an_error() -> None:
-    """Whoever reads it: in a process of its own, which a SIGBUS would end."""
+    """Every reader raises it, in a separate process, which a SIGBUS would end."""
     code = """
 import os, sys, tempfile
 sys.path.insert(0, sys.argv[1])
@@ -261,7 +261,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(
 
 
 def test_a_written_file_has_the_permissions_of_others(tmp_path: Path) -> None:
-    """Those of the umask if it is new, else its own; a link stays one, with a new target."""
+    """A new file has the umask's, an old one keeps its own; a link stays, with a new target."""
     new, old, link = tmp_path / "new", tmp_path / "old", tmp_path / "link"
     old.write_bytes(b"old")
     old.chmod(0o640)

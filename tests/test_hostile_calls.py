@@ -1,8 +1,8 @@
 """No public call crashes or fails in an unforeseen way, whatever it is given.
 
-Every function is called with good arguments of which some are replaced, by a seeded choice
-among values that callers should not give. A call may return, or raise what is documented:
-nothing else, and nothing that comes from inside, such as ZeroDivisionError.
+Every function is called with good arguments of which some are replaced, by a seeded choice among
+values that callers should not give. A call may return, or raise a documented exception, but no
+inner one such as ZeroDivisionError.
 """
 
 from __future__ import annotations
@@ -427,7 +427,7 @@ def inspect(onnx, frame, dequantize):
             model.compare(onnx, frame)
 
 
-#: Emulated models, and what they take.
+#: Emulated models, and their inputs.
 MACHINE = (DATA / "emulator" / "machine_rk3588.rknn").read_bytes()
 VECTOR = (DATA / "models" / "rank1_in_vec_rk3588.rknn").read_bytes()
 IMAGE = np.zeros((1, 16, 32, 3), np.uint8)
@@ -543,7 +543,7 @@ def name(request):
 
 
 def test_good_arguments_are_taken(name):
-    """What the attacks start from is right, so that they reach more than the first check."""
+    """The attacks start from right arguments, so that they reach more than the first check."""
     function, arguments, keywords = CALLS[name]
     if name in ("read", "read_header", "open_library"):
         with pytest.raises(RknnError):

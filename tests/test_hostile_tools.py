@@ -158,7 +158,7 @@ READERS = {
 
 @pytest.fixture(scope="module")
 def bad_files(tmp_path_factory):
-    """What is no file of ours, would never end, or hangs who opens it."""
+    """Files of another kind, without an end, or that hang their reader."""
     folder = tmp_path_factory.mktemp("bad")
     os.mkfifo(folder / "fifo")
     (folder / "loop").symlink_to("loop")
@@ -174,7 +174,7 @@ def bad_files(tmp_path_factory):
 
 @pytest.mark.parametrize("name", READERS)
 def test_files_that_are_none_are_refused(name, bad_files):
-    """In a process of its own, which a hang, an end without an exception or 4 GB would end."""
+    """The calls raise, in a separate process that a hang, a crash or 4 GB would end."""
     for path in bad_files:
         child = os.fork()
         if child == 0:

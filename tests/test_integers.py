@@ -168,7 +168,7 @@ def test_one_place_takes_integers():
     ],
 )  # fmt: skip
 def test_members_have_the_vendors_numbers(enum, values):
-    """Names and numbers are those of the API reference, and there are no others."""
+    """Names and numbers equal the API reference's, without additions."""
     assert {name: int(member) for name, member in enum.__members__.items()} == values
 
 

@@ -1,4 +1,4 @@
-"""The programs of docs/recipes.md do what the page says."""
+"""The programs of docs/recipes.md work as the page says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODEL = "examples/models/shapes_rk3588.rknn"
 
 @pytest.fixture
 def project(tmp_path):
-    """A folder with the programs of the page beside the examples."""
+    """A folder with the programs of the page and the examples."""
     page = (PROJECT / "docs" / "recipes.md").read_text("utf-8")
     for name, text in re.findall(r"<!-- recipe: (\S+) -->\n```py\n(.*?)^```", page, re.S | re.M):
         (tmp_path / name).write_text(text, "utf-8")

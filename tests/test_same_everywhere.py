@@ -1,8 +1,8 @@
 """Every CPU gives the same detections, to the last bit.
 
-The outputs are recorded or made of integers that are the same everywhere; what they must
-give was written on x86-64, by running this file: ``python tests/test_same_everywhere.py``,
-with onnxruntime installed. The suite runs on emulated ARM CPUs, too.
+The outputs are recorded or made of integers that are the same everywhere; the expected results were
+written on x86-64, by running this file: ``python tests/test_same_everywhere.py``, with onnxruntime
+installed. The suite runs on emulated ARM CPUs, too.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ for path in map(Path, sys.argv[1:]):
 
 
 def test_what_memory_held_before_is_in_no_result():
-    """Of the emulator: every byte, also of channels that only fill up a group of 16.
+    """The emulator's results never depend on it, even where padded channels are multiplied by 0.
 
-    It multiplies what it never wrote by 0; the C library fills new memory with other bytes.
+    The C library fills new memory with other bytes.
     """
     folder = PROJECT / "tests" / "data" / "emulator"
     models = [*sorted(folder.glob("*.rknn")), PROJECT / "examples/models/shapes_rk3588.rknn"]

@@ -124,7 +124,7 @@ def test_channels_height_and_width_of_either_order(
     ],
 )
 def test_what_is_no_image_has_no_height(shape, layout):
-    """The shape stays as it is, and whoever asks for a side of it is told why there is none."""
+    """The shape stays as it is, and asking for a side raises with the reason."""
     attr = described(shape, layout)
     assert (attr.is_nhwc, attr.takes_pixels, attr.nchw_shape) == (False, False, shape)
     for name in ("channels", "height", "width"):
@@ -143,10 +143,10 @@ AFFINE, DFP, NONE = QuantType.AFFINE, QuantType.DFP, QuantType.NONE
         ("INT16", AFFINE, 0, 0.5, 0, (0, 0.5)),
         ("INT4", AFFINE, 1, 0.5, 0, (1, 0.5)),
         ("INT32", AFFINE, 0, 0.5, 0, (0, 0.5)),
-        # In range or not is not said here.
+        # The range is checked elsewhere.
         ("INT8", AFFINE, 300, 0.5, 0, (300, 0.5)),
         ("INT8", AFFINE, 0, math.inf, 0, (0, math.inf)),
-        # librknnrt's words for what is not quantized; of int8 they are a quantization.
+        # librknnrt's values for tensors without quantization; for int8 they are a quantization.
         ("INT8", AFFINE, 0, 1.0, 0, (0, 1.0)),
         ("INT16", AFFINE, 0, 1.0, 0, (0, 1.0)),
         ("INT64", AFFINE, 0, 1.0, 0, None),

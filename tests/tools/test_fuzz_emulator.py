@@ -1,4 +1,4 @@
-"""The command that runs damaged models: what it counts, and what it calls a finding."""
+"""The command that runs damaged models: its counts and its findings."""
 
 from __future__ import annotations
 

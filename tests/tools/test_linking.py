@@ -1,4 +1,4 @@
-"""Building with a vendor's runtime linked in, tried with the simulated one in its place."""
+"""Building with a vendor's runtime linked in, tried with the simulated one."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def build(
 
 
 def python(package: Path, code: str, **variables: str) -> str:
-    """Run code with the package that was built in a folder; return what it printed."""
+    """Run code with the package that was built in a folder; return its output."""
     done = run(sys.executable, "-c", code, cwd=package, PYTHONPATH=str(package), **variables)
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -93,7 +93,7 @@ def python(package: Path, code: str, **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what a build needs, with the simulated runtime as vendor's libraries."""
+    """A copy of the sources of a build, with the simulated runtime as vendor's libraries."""
     pytest.importorskip("setuptools", minversion="77")  # older ones misread pyproject.toml
     root = tmp_path_factory.mktemp("linking") / "source"
     for name in ("csrc", "rknn_runtime", "examples"):
@@ -147,7 +147,7 @@ def test_the_linked_runtime_comes_before_any_other(static: Path) -> None:
 
 
 def test_only_the_api_is_exported(static: Path) -> None:
-    """No name of the archive but those of the API can meet another library's."""
+    """Only the API's names of the archive are visible to other libraries."""
     done = run("nm", "-D", "--defined-only", static / "rknn_runtime" / LINKED, cwd=static)
     names = [line.split()[-1] for line in done.stdout.splitlines()]
     assert "rknn_init" in names
@@ -155,7 +155,7 @@ def test_only_the_api_is_exported(static: Path) -> None:
 
 
 def test_the_linked_runtime_calls_itself(static: Path) -> None:
-    """A runtime that the process has loaded for all to see does not take over its calls."""
+    """A runtime that the process has loaded globally never takes over its calls."""
     code = """
 import ctypes
 from rknn_runtime._ffi import ffi
@@ -267,7 +267,7 @@ print(open("/proc/self/maps").read())
 def test_a_build_that_cannot_be_fails(
     source: Path, static: Path, variables: dict[str, str], message: str
 ) -> None:
-    """A wrong switch, a library that is not there and an archive that lacks something."""
+    """A wrong switch, a missing library and an incomplete archive end the build."""
     vendor = source / "vendor"
     (vendor / "broken.c").write_text(
         "int function_nobody_has(void); int rknn_init(void) { return function_nobody_has(); }\n",

@@ -1,4 +1,4 @@
-"""The site of the documentation: what stands on it, without building it."""
+"""The site of the documentation: its contents, without building it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_what_comes_from_elsewhere_is_found(text: str) -> None:
 
 
 def test_the_drawings_are_those_of_their_script(tmp_path: Path) -> None:
-    """``tools/site/drawings.py`` writes what is in docs/drawings, byte by byte; each is small."""
+    """``tools/site/drawings.py`` writes the files of docs/drawings, byte by byte; each is small."""
     drawings.draw(tmp_path)
     folder = PROJECT / "docs" / "drawings"
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(p.name for p in folder.iterdir())

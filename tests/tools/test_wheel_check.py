@@ -1,4 +1,4 @@
-"""What the check of built wheels finds, on wheels made to be wrong."""
+"""The check of built wheels finds the faults of wheels made to be wrong."""
 
 from __future__ import annotations
 

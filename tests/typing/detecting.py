@@ -1,4 +1,4 @@
-"""What a user's type checker knows of detections. Checked, never run; see models.py."""
+"""The types of detections, for a user's type checker. Checked, never run; see models.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user's type checker knows of files and kernels. Checked, never run; see models.py."""
+"""The types of files and kernels, for a user's type checker. Checked, never run; see models.py."""
 
 from __future__ import annotations
 

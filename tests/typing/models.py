@@ -1,7 +1,7 @@
-"""What a user's type checker knows of models. Checked by mypy, never run.
+"""The types of models, for a user's type checker. Checked by mypy, never run.
 
-An assignment proves that a type fits. A line with ``type: ignore`` proves that a wrong one does
-not: mypy fails on an ignore without an error, so nothing public may be ``Any`` by accident.
+An assignment proves that a type fits. A line with ``type: ignore`` proves that a wrong one is
+refused: mypy fails on an ignore without an error, so nothing public may be ``Any`` by accident.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def planted(question, name: str, soc: str = "rv1106"):
 
 @pytest.mark.parametrize(("soc", "question"), EVERY, ids=NAMES)
 def test_another_rule_is_found(soc: str, question) -> None:
-    """An NPU that follows one of the other rules: the report names it, and what was assumed."""
+    """For an NPU that follows another rule, the report names that rule and the assumed one."""
     for name in question.answers:
         if name == question.assumed:
             continue
@@ -89,7 +89,7 @@ def test_another_rule_is_found(soc: str, question) -> None:
 
 
 def test_an_unknown_rule_is_handed_on_in_full() -> None:
-    """None of the answers: the text holds the outputs, for whoever looks into it."""
+    """If no answer fits, the text holds the outputs."""
     question = QUESTIONS["rv1106"][0]
     outputs = [np.arange(-64, 64).astype(np.int8).reshape(1, 2, 8, 8)]
     (finding,) = ask([question], lambda model, image: outputs)

@@ -1,4 +1,4 @@
-"""What is bound to a model's memory once, and uses it only while it is there."""
+"""Objects that are bound to a model's memory once, and use it only while it exists."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def classes():
 
 
 def made(kind):
-    """Return a model and what is bound to it."""
+    """Return a model and the object bound to it."""
     model = Model(boxes()[1] if kind is Detector else classes(), library="sim")
     return model, kind(model)
 
@@ -58,7 +58,7 @@ def same(a, b):
 
 @both
 def test_a_frame_is_decoded_where_the_model_keeps_it(kind):
-    """Also after the same decoder read, or refused, arrays of its own."""
+    """Also after the same decoder read, or refused, other arrays."""
     model, user = made(kind)
     with model:
         first = user(IMAGE)
@@ -101,7 +101,7 @@ def test_nobody_runs_the_model_between_the_image_and_its_results(kind, monkeypat
 
 @both
 def test_what_is_alive_does_not_keep_the_model_open(kind):
-    """`close` works beside it, and a frame is refused afterwards; its decoder goes on."""
+    """`close` works, and frames are refused afterwards; the decoder goes on."""
     model, user = made(kind)
     user(IMAGE)
     raw = [model.output_raw(i).copy() for i in range(len(model.outputs))]
@@ -114,7 +114,7 @@ def test_what_is_alive_does_not_keep_the_model_open(kind):
 
 @both
 def test_a_close_that_is_refused_changes_nothing(kind):
-    """`BufferError` while an array is held; frames work, and so does the next close."""
+    """`BufferError` while an array is held; frames and the next close work."""
     model, user = made(kind)
     expected = user(IMAGE)
     held = model.output_raw(0)
@@ -156,7 +156,7 @@ def test_an_image_is_written_as_letterbox_writes_it(soc, color, channels):
 
 
 def test_images_of_many_sizes_and_colours_in_turns():
-    """What was worked out for an image counts for the next only if that is of the same kind."""
+    """Values computed for an image are used for the next only if that is of the same kind."""
     with Model(boxes()[1], library="sim") as model:
         detector = Detector(model)
         for height in (1, 20, 20, 40, 20, 1):

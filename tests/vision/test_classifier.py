@@ -67,6 +67,6 @@ def test_softmax_top_k_and_labels():
     ],
 )
 def test_refusals(made, options, error, match):
-    """What does not fit is refused before an image comes."""
+    """Other models and options are refused when the object is made."""
     with Model(bundle(**made), library="sim") as model, pytest.raises(error, match=match):
         Classifier(model, **options)

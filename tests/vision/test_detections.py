@@ -68,7 +68,7 @@ def test_fields_are_read_only_views() -> None:
 def test_wrong_arrays_are_refused(
     field: str, value: Any, error: type[Exception], message: str
 ) -> None:
-    """A dtype or shape that a field does not state raises and says both."""
+    """Another dtype or shape than a field's raises and names both."""
     fields = {
         "xyxy": np.zeros((2, 4), np.float32),
         "confidence": np.zeros(2, np.float32),
@@ -172,7 +172,7 @@ def test_to_dict() -> None:
 
 @pytest.mark.parametrize("labels", [["cat"], {0: "cat"}, []])
 def test_a_class_without_a_label_is_refused(labels: Any) -> None:
-    """Too few labels raise with the class number; they are not made up."""
+    """Too few labels raise with the class number."""
     with pytest.raises(IndexError, match=r"labels: expected a name for class \d, got \d names"):
         some(2).to_dict(labels)
 
@@ -225,7 +225,7 @@ def _one() -> tuple[Any, Any, Any]:
     ],
 )
 def test_what_is_no_list_of_names_is_refused(labels: Any, message: str) -> None:
-    """A word is not taken for the names of its letters, and a name is a str."""
+    """A str is no list of names, and a name must be a str."""
     for use in (some().to_dict, some().to_json, some()[0].to_dict):
         with pytest.raises(TypeError, match=message):
             use(labels)

@@ -60,7 +60,7 @@ def test_thresholds_and_options(model):
 
 
 def test_own_labels(model):
-    """Given names go before those in the file; their number must be that of the classes."""
+    """Given names win over the file's; there must be as many as classes."""
     names = {i: f"shape {i}" for i in range(6)}
     detector = Detector(model, labels=names)
     assert detector.labels is names
@@ -103,7 +103,7 @@ def answering(custom_string, channels=3):
     ],
 )
 def test_what_the_custom_string_says_counts(said, head, labels, color):
-    """Labels, head and channel order; what is for others is left alone."""
+    """Labels, head and channel order are taken; other keys are ignored."""
     text = said if isinstance(said, str) else json.dumps(said)
     with Model(answering(text), library="sim") as model:
         detector = Detector(model)
@@ -170,13 +170,13 @@ def test_camera_frames(model, color):
 
 
 def test_objects_have_the_names_of_the_file(model):
-    """Those of the file, or the given ones; of views and of a pool's results, too."""
+    """They have the file's names, or the given ones; also in views and a pool's results."""
     assert "circle" in Detector(model)(SCENES[0]).names
     assert "disc" in Detector(model, ["disc", *"abcde"])(SCENES[0])[:3].names
 
 
 def test_a_color_that_is_none_lists_those_that_are(model):
-    """Those of cameras too, whose names are in capitals."""
+    """The list has the formats of cameras, too, in capitals."""
     wanted = r"color: expected one of RGB, BGR, NV12, .*, got 'nv12'"
     for image in (SCENES[0], np.zeros((96, 64, 3), np.uint8)):
         with pytest.raises(ValueError, match=wanted):

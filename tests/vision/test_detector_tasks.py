@@ -25,7 +25,7 @@ IMAGE = np.zeros((300, 400, 3), np.uint8)
 
 
 def model_of(tensors, soc, floats=()):
-    """A model that answers every image with these, and what they are after quantization."""
+    """A model that answers every image with these outputs, and their values after quantization."""
     outputs, arrays, real = [], [], []
     for i, x in enumerate(tensors):
         dtype = "float16" if i in floats else "int8"
@@ -47,12 +47,12 @@ def scene_of(classes=CLASSES):
 
 
 def in_image(boxes):
-    """Which of the boxes are not cut off as a whole."""
+    """The boxes that are at least partly in the image."""
     return np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) > 0
 
 
 def assert_boxes(found, scene):
-    """Those of the planted objects, as far as they are in the image."""
+    """The boxes equal those of the planted objects, as far as they are in the image."""
     truth = letterbox(IMAGE, SIZE)[1].boxes_to_image(scene.xyxy)
     seen = in_image(truth)
     found = found[in_image(found.xyxy)]

@@ -16,7 +16,7 @@ from rknn_runtime.vision.drawing import _PALETTE, _CaptionWriter, class_color, t
 
 @pytest.fixture(autouse=True)
 def fonts_are_loaded_anew():
-    """What a test does to Pillow is neither hidden by fonts of before, nor left behind."""
+    """Fonts loaded earlier never hide a test's change of Pillow, nor survive it."""
     drawing._load_font.cache_clear()
     yield
     drawing._load_font.cache_clear()
@@ -57,7 +57,7 @@ def box(xyxy: list[float], class_id: int = 0, confidence: float = 0.8, **rest: A
 
 
 def test_draw_leaves_the_image_alone() -> None:
-    """The result is a new image; the given one does not change."""
+    """The result is a new image; the given one stays unchanged."""
     image = canvas()
     drawn = box([20, 40, 90, 100]).draw(image)
     assert (image == 40).all() and (drawn != 40).any()
@@ -191,7 +191,7 @@ def test_seventeen_keypoints_are_a_person() -> None:
 
 
 def test_oriented_box_replaces_the_upright_one() -> None:
-    """The four corners are joined; the surrounding upright box is not drawn."""
+    """The four corners are joined, without the surrounding upright box."""
     corners = np.float32([[[80, 40], [110, 70], [80, 100], [50, 70]]])
     drawn = box([50, 40, 110, 100], xyxyxyxy=corners).draw(canvas())
     assert (drawn[70, 50] != 40).any() and (drawn[70, 110] != 40).any()
@@ -225,7 +225,7 @@ def test_coordinates_that_are_not_finite_are_refused(field: str, value: float) -
     ],
 )
 def test_what_is_no_image_is_refused(image: Any, error: type[Exception], message: str) -> None:
-    """Everything that cannot be an image gets an error that says what can."""
+    """Other objects than images raise an error that names the accepted ones."""
     if isinstance(image, str):
         pytest.importorskip("PIL")
     with pytest.raises(error, match=message):
@@ -335,7 +335,7 @@ def test_out_that_cannot_be_drawn_on(out: Any, error: type[Exception], message: 
 def test_wrong_options_are_refused(
     options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    """Each raises what is documented and names the argument, and nothing was drawn."""
+    """Each raises a documented exception that names the argument, and nothing was drawn."""
     image = canvas()
     d = box([20, 40, 90, 100], 1, keypoints=np.full((1, 2, 3), 50, np.float32))
     with pytest.raises(error, match=message):
@@ -361,7 +361,7 @@ def test_colors_are_apart() -> None:
 
 
 def test_small_masks_are_on_top_of_large_ones() -> None:
-    """Whatever their confidences, the colour of the small one is what a pixel of it shows most."""
+    """At any confidences, a pixel of the small mask shows mostly its colour."""
     masks = np.zeros((2, 120, 160), bool)
     masks[0, 5:115, 5:155] = masks[1, 50:80, 60:100] = True
     boxes = np.float32([[5, 5, 155, 115], [60, 50, 100, 80]])
@@ -374,7 +374,7 @@ def test_small_masks_are_on_top_of_large_ones() -> None:
 
 
 def test_captions_hide_no_small_box() -> None:
-    """A caption goes beside a box of 15 pixels; in a crowd it is left out."""
+    """The caption of a box of 15 pixels goes next to it; in a crowd it is left out."""
     one = box([70, 60, 85, 75])
     drawn = one.draw(canvas(), ["a long caption"])
     assert (drawn[62:73, 72:83] == 40).all()

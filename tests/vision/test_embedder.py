@@ -105,6 +105,6 @@ def test_keypoints_of_boxes():
     ],
 )
 def test_refusals(kind, options, match):
-    """What does not fit is refused before an image comes."""
+    """Other models and options are refused when the object is made."""
     with Model(heatmaps(), library="sim") as model, pytest.raises(ValueError, match=match):
         kind(model, **options)

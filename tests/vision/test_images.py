@@ -95,7 +95,7 @@ def test_too_many_pixels(tmp_path, monkeypatch, side, most):
 
 
 def test_the_limit_is_a_number_of_pixels(tmp_path, monkeypatch):
-    """Exactly as many are taken; what is no number is refused."""
+    """Exactly that many pixels are accepted; a limit that is no number is refused."""
     path = tmp_path / "photo.png"
     path.write_bytes(encoded("PNG"))
     monkeypatch.setenv("RKNN_MAX_PIXELS", "1200")
@@ -132,6 +132,6 @@ def test_no_other_place_opens_image_files():
     ],
 )
 def test_the_usual_wrong_shapes_are_told_their_cure(shape: tuple[int, ...], cure: str) -> None:
-    """A batch, and the order of PyTorch; others only what is expected."""
+    """A batch and PyTorch's order get a cure; other shapes only the expected ones."""
     with pytest.raises(ValueError, match=cure):
         as_pixels(np.zeros(shape, np.uint8))

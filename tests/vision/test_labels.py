@@ -106,7 +106,7 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for 
     ],
 )
 def test_what_is_not_read_is_told(tmp_path: Path, name: str, text: str, message: str) -> None:
-    """With the file, the line, what was expected and what is there."""
+    """The message has the file, the line, the expected and the given text."""
     path = tmp_path / name
     path.write_text(text, "utf-8")
     with pytest.raises(ValueError, match=f"(?s){message}") as caught:

@@ -101,7 +101,7 @@ def test_colour_to_gray_is_luma(color):
 
 @pytest.mark.parametrize("leading", [(), (1,)])
 def test_writes_into_a_frame_with_padded_rows(leading):
-    """A strided view is written in place, and the bytes between its rows are not."""
+    """A strided view is written in place, without the bytes between its rows."""
     memory = np.full((48, 80, 3), 200, np.uint8)
     view = np.lib.stride_tricks.as_strided(
         memory, (*leading, 48, 64, 3), (*((memory.nbytes,) * len(leading)), *memory.strides)
@@ -128,7 +128,7 @@ def test_other_resizers(resize):
 
 @pytest.mark.parametrize(("resize", "module"), [("opencv", "cv2"), ("pillow", "PIL")])
 def test_missing_resizer_is_named(monkeypatch, resize, module):
-    """A resizer that is not installed raises; nothing else is taken in its place."""
+    """A resizer that is not installed raises; no other one replaces it."""
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match="pip install"):
         letterbox(noise(4, 4), (8, 8), resize=resize)
@@ -257,7 +257,7 @@ def test_a_damaged_file_is_a_value_error(tmp_path, format_):
     ],
 )
 def test_wrong_arguments_are_refused(image, size, options, error, message):
-    """Each wrong argument is named, with what was expected and what came."""
+    """Each wrong argument is named, with the expected and the given value."""
     with pytest.raises(error, match=message):
         letterbox(image, size, **options)
 
@@ -270,7 +270,7 @@ def test_wrong_arguments_are_refused(image, size, options, error, message):
 def test_the_border_is_all_but_the_rectangle(
     top, left, inner_height, inner_width, below, right, gap, color, end
 ):
-    """Of any colour, between guard pages; the rectangle and what is between rows stays."""
+    """The border has any colour; the rectangle and the bytes between rows stay."""
     height, width = top + inner_height + below, left + inner_width + right
     row, n_channels = width * len(color), len(color)
     memory = guarded.empty(((height - 1) * (row + gap) + row,), np.uint8, end)
@@ -307,7 +307,7 @@ PLACE = {
 }  # fmt: skip
 
 
-#: What is changed of it, by the status that this has.
+#: The changed fields, by the resulting status.
 NO_FRAMES = {
     "OK": [{}],
     "ERR_ARGUMENT": [{"frame": ffi.NULL}, {"frame_channels": 0}, {"frame_channels": 5}],
@@ -377,7 +377,7 @@ def test_mapping_there_and_back_is_exact(image_size, size, center, boxes):
 
 
 def test_a_decoders_boxes_are_mapped_by_the_same_formula():
-    """In C the same bits, cut off at the edges; what is not finite goes the same way."""
+    """C gives the same bits, cut off at the edges, also for values that are not finite."""
     random = np.random.default_rng(0)
     for image_size, size in (
         ((1080, 1920), (640, 640)),

@@ -28,7 +28,7 @@ def inputs(soc="rk3588", chroma_rows=HEIGHT // 2, names=("x_y_channel", "x_uv_ch
 
 
 def answering(soc, frame, confidence):
-    """What a split head says of one frame: one object of class 1."""
+    """The outputs of a split head for one frame: one object of class 1."""
     tensors = []
     for cells in ((8, 4), (4, 2), (2, 1)):
         tensors.append(np.full((1, 4, *cells), 1.5, np.float32))
@@ -117,7 +117,7 @@ def test_a_ring_of_dma_bufs(control, soc, mapped):
     ],
 )
 def test_other_frames_are_refused(control, given, options, error, words):
-    """With what would be taken; the model is not run."""
+    """The message names the accepted frames; the model never runs."""
     with Model(detecting(), library="sim") as model:
         detector = Detector(model)
         with pytest.raises(error, match=words):

@@ -1,4 +1,4 @@
-"""What no image can show is noticed, in the same words everywhere; what it can show is not."""
+"""Impossible objects are reported, in the same words everywhere; possible ones are not."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_the_channel_order_of_the_file_is_used() -> None:
 
 
 def test_a_camera_frame_without_its_format_is_refused() -> None:
-    """What has the shape of an NV12 frame is no grey image unless it says so."""
+    """An array in the shape of an NV12 frame is refused as a grey image."""
     with Model(SHAPES, library="sim") as model:
         detector = Detector(model)
         for shape in ((720, 640), (1620, 1920), (480, 320)):

@@ -49,7 +49,7 @@ def test_names_come_from_the_file_or_the_argument():
 
 
 def test_a_network_of_one_class():
-    """Has a threshold, and names of its own."""
+    """It has a threshold and default names."""
     x = scores()[:, 2:]
     with Model(bundle([x]), library="sim") as model:
         segmenter = Segmenter(model)
@@ -136,7 +136,7 @@ def test_values():
     ],
 )  # fmt: skip
 def test_refusals(kind, made, options, error, match):
-    """What does not fit is refused before an image comes."""
+    """Other models and options are refused when the object is made."""
     with Model(made, library="sim") as model, pytest.raises(error, match=match):
         kind(model, **options)
 

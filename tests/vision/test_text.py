@@ -43,7 +43,7 @@ def test_words_are_boxes_with_corners():
 
 
 def test_a_line_is_read():
-    """With characters of the argument, a file, or the model's custom string."""
+    """The characters come from the argument, a file, or the model's custom string."""
     with Model(recognizer(), library="sim") as model:
         line = TextRecognizer(model, list("abc"))(IMAGE)
         assert line.text == "cab" and line.confidence == pytest.approx(0.94)
@@ -83,13 +83,13 @@ def test_a_file_of_characters(tmp_path):
     ],
 )
 def test_refusals(kind, made, options, error, match):
-    """What does not fit is refused before an image comes."""
+    """Other models and options are refused when the object is made."""
     with Model(made, library="sim") as model, pytest.raises(error, match=match):
         kind(model, **options)
 
 
 def test_lines_lie_at_the_left():
-    """As high as the input; what is longer is made narrower, and the rest is gray."""
+    """A line gets the input's height; longer ones are made narrower, and the rest is gray."""
     line = np.full((10, 20, 3), 200, np.uint8)
     frame = placed(line, (16, 64), "RGB", "line")[0]
     assert np.all(frame[:, :32] == 200) and np.all(frame[:, 32:] == 127)
@@ -232,7 +232,7 @@ def test_text_that_runs_downwards_is_laid():
 
 
 def test_corners_that_cannot_be_cut_out():
-    """Are refused: none, and such that are not finite."""
+    """Missing corners and infinite ones are refused."""
     image = np.zeros((50, 50, 3), np.uint8)
     with pytest.raises(
         ValueError, match="xyxyxyxy: expected the corners of turned boxes, got none"

@@ -17,7 +17,7 @@ with warnings.catch_warnings():
 
 
 def frame(step, *, reverse=False):
-    """Two confident objects that come towards each other, and one that is not."""
+    """Two confident objects that approach each other, and an uncertain one."""
     boxes = [(10 + 5 * step, 10, 50 + 5 * step, 60), (200 - 4 * step, 90, 260 - 4 * step, 180)]
     boxes = np.array([*boxes, (300, 300, 320, 320)], np.float32)
     order = [2, 1, 0] if reverse else [0, 1, 2]
@@ -34,7 +34,7 @@ def frame(step, *, reverse=False):
 
 @pytest.mark.parametrize("with_times", [False, True])
 def test_objects_keep_their_numbers(with_times):
-    """Whatever their order, which stays as it was; those below all thresholds have none."""
+    """They keep them in any order, which stays; objects below all thresholds have none."""
     tracker = Tracker()
     for step in range(8):
         given = frame(step, reverse=step % 2 == 1)
@@ -97,7 +97,7 @@ def test_numbers_go_where_the_objects_go():
 
 
 def test_numbers_are_drawn():
-    """In the caption, after the name; and colours may be those of tracks."""
+    """The number is in the caption, after the name; colours may follow the tracks."""
     pytest.importorskip("PIL")
     tracker = Tracker()
     tracker(frame(0))

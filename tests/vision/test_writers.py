@@ -27,7 +27,7 @@ def some(**optional: Any) -> Detections:
 
 
 def masks() -> np.ndarray:
-    """A block, a ring with a speck beside it, and nothing."""
+    """A block, a ring with a speck next to it, and nothing."""
     found = np.zeros((3, *SIZE), bool)
     found[0, 20:60, 11:30] = True
     found[1, 10:50, 10:90] = True
@@ -56,7 +56,7 @@ def test_boxes_come_back_from_yolo() -> None:
 
 
 def test_keypoints_come_back_from_yolo() -> None:
-    """Behind the box, with their confidence as it is."""
+    """They follow the box, with their own confidence."""
     points = np.random.default_rng(0).uniform(0, 1, (3, 4, 3)).astype(np.float32)
     points[..., :2] *= [160, 120]
     found = some(keypoints=points)
@@ -101,7 +101,7 @@ def test_pixels_are_no_labels(task: str, line: str) -> None:
 
 
 def test_any_outline_fills_its_part() -> None:
-    """Of 300 random masks: what is filled is the largest part, seen along edges, and its holes."""
+    """For 300 random masks, the filled outline is the largest part, joined along edges, and its holes."""
     random = np.random.default_rng(3)
     for _ in range(300):
         mask = random.random(random.integers(1, 9, 2)) < random.uniform(0.2, 0.95)
@@ -111,7 +111,7 @@ def test_any_outline_fills_its_part() -> None:
             assert points.shape == (0, 2)
             assert not again.any()
             continue
-        # What was filled and is mask is one part; all around it is no mask.
+        # The filled pixels of the mask are one part; no pixel around them is mask.
         part = again & mask
         around = np.zeros_like(mask)
         around[1:] |= again[:-1]
@@ -139,7 +139,7 @@ def test_any_outline_fills_its_part() -> None:
     ],
 )
 def test_lines_of_another_form_are_refused(text: str, task: str, message: str) -> None:
-    """With their number, and what they are."""
+    """The message has the line's number and text."""
     with pytest.raises(ValueError, match=message):
         from_yolo(text, SIZE, task=task)
 

@@ -21,7 +21,7 @@ from rknn_runtime.vision.heads.yolox import YoloxDecoder
 
 @pytest.mark.parametrize("anchors", [None, YOLOV7_ANCHORS])
 def test_published_anchors(anchors):
-    """Without anchors those of YOLOv5 are taken; others can be given."""
+    """The default anchors are YOLOv5's; others can be given."""
     scene = Scene(4, (640, 640), (8, 16, 32), 3)
     tensors = planted(scene, YOLOV5_ANCHORS if anchors is None else anchors)
     attrs, raw, real = deliver_all(tensors, "int8", "c2=16")
@@ -51,7 +51,7 @@ def test_rank_5(channels_last):
 
 @pytest.mark.parametrize("logits", [False, True])
 def test_objectness_alone(logits):
-    """YOLOv7 does not train the class score of one class: it halves no confidence."""
+    """YOLOv7 leaves the score of a single class untrained: it never halves the confidence."""
     scene = Scene(3, (256, 320), (8, 16, 32), 1)
     anchors = sized(scene)
     tensors = planted(scene, anchors, logits)
@@ -68,7 +68,7 @@ def test_objectness_alone(logits):
 
 
 def test_low_class_scores_raise_what_objectness_needs():
-    """Where the type cannot hold 1, the objectness scan still misses no product."""
+    """The objectness scan misses no product, even if the type cannot hold 1."""
     rng = np.random.default_rng(1)
     x = rng.uniform(0, 0.6, (18, 32, 32)).astype(np.float32)
     for threshold in (0.05, 0.2, 0.3, 0.359):

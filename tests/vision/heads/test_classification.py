@@ -56,7 +56,7 @@ def test_probabilities_are_left_alone(dtype, shape):
      (-124, 0.0012, False), (32, 0.0033, False), (-128, 0.1, False)],
 )  # fmt: skip
 def test_ranges_tell_logits(zero_point, scale, is_probability):
-    """Nobody quantizes probabilities to what is below 0, but symmetrically."""
+    """A range below 0 means logits, unless it is symmetric."""
     q = np.array([[-120, 60, -110, 5]], np.int8)
     attr = attribute(q.shape, "int8", zero_point, scale)
     found = ClassificationDecoder(attr, top_k=4)(q)

@@ -37,7 +37,7 @@ def scales_of(head, scene, logits, **kind):
 
 
 def grouped(parts, n):
-    """A flat list of outputs -> those of each scale."""
+    """A flat list of outputs, grouped by scale."""
     return [tuple(parts[i : i + n]) for i in range(0, len(parts), n)]
 
 
@@ -221,7 +221,7 @@ def test_one_of_two_factors_may_have_logits_that_are_hardly_negative(narrow):
 
 
 def test_a_threshold_on_the_edge():
-    """A softmax that is exactly the threshold counts, one step less does not."""
+    """A softmax that equals the threshold counts; one step less is dropped."""
     tensors = [
         np.full((channels, grid, grid), value, np.float32)
         for grid in (4, 2, 1)
@@ -256,7 +256,7 @@ def test_a_threshold_on_the_edge():
     ],
 )
 def test_other_outputs_are_refused(shapes, reason):
-    """The message says what was expected, and lists them."""
+    """The message has the expected outputs and the given ones."""
     attrs = [attribute(shape, "float32", index=i) for i, shape in enumerate(shapes)]
     with pytest.raises(ValueError, match=reason):
         RetinaFaceDecoder(attrs, (640, 640))

@@ -27,13 +27,13 @@ from rknn_runtime.vision.heads.find import find_head
 class Planted(NamedTuple):
     """Outputs of one head with a scene's objects in them."""
 
-    #: Floats ``(C, H, W)``, or ``(C, N)`` of what has no grid.
+    #: Floats ``(C, H, W)``, or ``(C, N)`` without a grid.
     tensors: list
     #: From such tensors to NumPy's boxes, confidences and classes.
     decode: Callable
     #: How the outputs without a grid are stored: "rank3", "transposed", or "rank4".
     flat: str = "rank3"
-    #: What the decoder cannot know.
+    #: Options that the outputs cannot show.
     options: dict = {}  # noqa: RUF012
     #: IoU that int8 leaves of the boxes: 0.99, but where one step is pixels or percents of a size.
     least_iou: float = 0.99
@@ -111,7 +111,7 @@ def yolox_grid(scene):
 
 
 def rows_of(scene, per_cell=1, objectness=False):
-    """``(4 or 5 + classes, N)``, boxes 0..1: what a graph that works the boxes out ends with."""
+    """``(4 or 5 + classes, N)``, boxes 0..1: the end of a graph that computes the boxes."""
     starts = np.cumsum([0] + [h * w for h, w in scene.grids()])
     boxes = scene.rng.uniform(0, 1, (4, starts[-1]))
     scores = scene.noise(scene.classes, (starts[-1],))
@@ -143,7 +143,7 @@ def single(flat, per_cell=1, objectness=False):
 
 
 def end_to_end(scene):
-    """Boxes and scores 0..1; an int8 scale has room for few classes beside them."""
+    """Boxes and scores 0..1; one int8 scale leaves room for few classes."""
     rows = np.zeros((6, 300), np.float32)
     n = len(scene.xyxy)
     rows[:4, :n] = (scene.xyxy / np.array([*scene.size[::-1]] * 2)).T
@@ -271,7 +271,7 @@ def single_oriented(flat):
     return plant
 
 
-#: Form that is found, what has to be asked for, and what is planted.
+#: The form to be found, the ``head=`` to ask for, and the planted outputs.
 FAMILIES = {
     "yolov5": ("yolov5", "auto", anchors()),
     "yolov5 logits": ("yolov5", "auto", anchors(logits=True)),
@@ -315,7 +315,7 @@ FAMILIES = {
 
 
 def deliver_one(x, planted, dtype, form, index):
-    """A grid in the form; what has none as the head's exporter shapes it."""
+    """A grid in this form; other outputs in the shape of the head's exporter."""
     if x.ndim == 2:
         x, form = x[:, None], form if planted.flat == "rank4" else planted.flat
     attr, raw, real = deliver(x[None], dtype, form, index=index, name=f"out{index}")

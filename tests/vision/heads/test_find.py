@@ -135,7 +135,7 @@ def test_labels_tell_oriented_boxes():
     ],
 )
 def test_classes_and_keypoints_share_channels(channels, classes, options, shape):
-    """Asked for pose, labels and keypoint_shape say what is what."""
+    """For a named pose head, labels and keypoint_shape separate them."""
     reading = find_head(outputs((1, channels, 8400)), (640, 640), "yolov8-pose", classes)
     decoder = reading.make(**options)
     assert (reading.head, decoder.keypoint_shape) == ("yolov8-pose-single", shape)
@@ -350,7 +350,7 @@ def test_names_of_outputs_tell_that_nothing_is_to_be_suppressed(name, channels, 
 
 
 def test_rows_of_detections_are_no_predictions():
-    """300 rows with masks, end to end, are not 300 cells with two classes."""
+    """300 rows with masks, end to end, are never taken for 300 cells with two classes."""
     with pytest.raises(ValueError, match="cannot tell"):
         find_head(outputs((1, 300, 38), (1, 32, 160, 160)), (640, 640))
 
@@ -382,7 +382,7 @@ def test_exports_of_ultralytics(model):
 
 
 def test_readings_say_whether_scores_share_a_scale():
-    """One tensor has boxes in pixels beside scores; that of YOLOv5 is all 0..1."""
+    """A tensor with boxes in pixels and scores does; YOLOv5's is all 0..1 and does not."""
     assert find_head(outputs((1, 84, 8400)), (640, 640)).shares_scale
     assert find_head(per_scale((640, 640), 85), (640, 640)).shares_scale
     assert not find_head(per_scale((640, 640), 255), (640, 640)).shares_scale

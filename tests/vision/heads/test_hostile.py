@@ -148,7 +148,7 @@ def _span(dtype):
 
 
 def assert_sound(found, decoder):
-    """Whatever went in, what comes out keeps the promises."""
+    """The results keep the promises for any input."""
     arrays = (found.xyxy, found.confidence)
     for array in (*arrays, *(a for a in (found.keypoints, found.xyxyxyxy) if a is not None)):
         if array is not found.keypoints:
@@ -262,7 +262,7 @@ READ_PARTS = (
 
 @pytest.mark.parametrize(("head", "reads"), READ_PARTS)
 def test_null_pointers_are_refused(head, reads):
-    """The C functions check what they are given: the head, the workspace, room for results."""
+    """The C functions check head, workspace and room for results."""
     attrs = deliveries([(1, 9, N)], "float32", False)
     decoder = SingleOutputDecoder(attrs[0], SIZE)
     decoder(np.zeros((1, 9, N), np.float32))
@@ -334,7 +334,7 @@ def test_impossible_workspaces_are_refused(sizes, status):
     ],
 )
 def test_impossible_options_are_refused_in_c_too(field, value):
-    """Python checks them first; C does not rely on it."""
+    """C checks them again, after Python."""
     attrs = deliveries([(1, 9, N)], "float32", False)
     decoder = SingleOutputDecoder(attrs[0], SIZE)
     setattr(decoder._options, field, value)

@@ -104,7 +104,7 @@ def test_embeddings_have_length_one(dtype, form):
 
 
 def test_vectors_without_a_length():
-    """Zeros stay zeros, and what is not finite stays."""
+    """Zeros stay zeros, and infinite or NaN values stay."""
     for vector in (np.zeros((1, 8)), np.full((1, 8), np.inf)):
         raw = vector.astype(np.float32)
         assert np.array_equal(EmbeddingDecoder([attribute((1, 8), "float32")])(raw), raw[0])

@@ -36,7 +36,7 @@ def assert_equal(found, expected, atol=0.05):
 @settings(max_examples=400, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.1, 1, 10]))
 def test_iou_of_random_rectangles(seed, spread):
-    """The overlap of two rectangles at any angle is that of another algorithm."""
+    """The overlap of two rectangles at any angle equals another algorithm's."""
     rng = np.random.default_rng(seed)
     centred = np.column_stack([rng.normal(0, spread, (2, 2)), rng.uniform(0.5, 10, (2, 2))])
     a, b = reference.corners_of(centred, rng.uniform(-4, 4, 2)).astype(np.float32)

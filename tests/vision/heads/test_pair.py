@@ -78,7 +78,7 @@ def test_rt_detr(classes, dtype):
 
 @pytest.mark.parametrize("dtype", ["int16", "float32"])
 def test_one_output_of_rt_detr(dtype):
-    """Ultralytics' export: boxes in 0..1 beside probabilities, nothing suppressed."""
+    """Ultralytics' export: boxes in 0..1 and probabilities, without suppression."""
     scene = Scene(5, SIZE, STRIDES, 3)
     boxes, scores = rows_of(scene, 300, True)
     attrs, raw, real = deliver_all([np.concatenate([boxes, scores])], dtype, "transposed")

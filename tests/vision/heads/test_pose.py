@@ -33,7 +33,7 @@ def keypoints_of(rng, n, dims=3):
     [("int8", "c2=16"), ("int16", "padded"), ("float16", "c2=8"), ("float32", "nchw")],
 )
 def test_split(dtype, form, joined, rank):
-    """The zoo's form: logits beside the distributions, keypoints of all cells."""
+    """The zoo's form: distributions and logits in one output, keypoints of all cells."""
     scene = Scene(1, SIZE, STRIDES, 1)
     tensors = planted_split.planted(scene, 16, logits=True)
     n = sum(h * w for h, w in scene.grids())
@@ -67,7 +67,7 @@ def test_split(dtype, form, joined, rank):
 
 
 def test_coarse_keypoints_are_warned_of():
-    """One scale for pixels and confidences: the warning says what the steps are."""
+    """One scale for pixels and confidences: the warning has the size of the steps."""
     attrs = [
         attribute((1, 65, 8, 8), "int8", 0, 0.1),
         attribute((1, 17, 3, 64), "int8", -128, 2.5, index=1, name="points"),
@@ -111,7 +111,7 @@ def test_single(dtype, normalized, form, dims):
 
 @pytest.mark.parametrize("points", [(1, 17, 3, 315), (1, 51, 315)])
 def test_a_grid_of_three_rows(points):
-    """The coarsest scale of a low image, [1, 65, 3, 5], is not taken for the keypoints."""
+    """The coarsest scale of a low image, [1, 65, 3, 5], is never taken for keypoints."""
     shapes = [(1, 65, 12, 20), (1, 65, 6, 10), (1, 65, 3, 5), points]
     attrs = [attribute(shape, "float32", index=i, name=f"o{i}") for i, shape in enumerate(shapes)]
     decoder = SplitPoseDecoder(attrs, (96, 160))
@@ -121,7 +121,7 @@ def test_a_grid_of_three_rows(points):
 
 @pytest.mark.parametrize("shape", [(0, 3), (17, 1), (17, 4), (18, 3)])
 def test_refusals_of_keypoint_shapes(shape):
-    """What does not fit into the channels is no shape."""
+    """A shape that needs other channels is refused."""
     with pytest.raises(ValueError, match=r"keypoint_shape|no room"):
         SinglePoseDecoder(attribute((1, 56, 1008), "float32"), SIZE, keypoint_shape=shape)
 
@@ -129,7 +129,7 @@ def test_refusals_of_keypoint_shapes(shape):
 @pytest.mark.parametrize("bins", [16, 1])
 @pytest.mark.parametrize("dtype", ["int16", "float32"])
 def test_keypoints_as_convolutions_give_them(dtype, bins):
-    """Per scale: YOLOv8's formula beside distributions, YOLO26's beside plain distances."""
+    """Per scale: YOLOv8's formula for outputs with distributions, YOLO26's for plain distances."""
     scene = Scene(1, SIZE, STRIDES, 1)
     tensors = planted_split.planted(scene, bins, logits=True)
     maps = [scene.rng.normal(0, 2, (3 * K, h, w)).astype(np.float32) for h, w in scene.grids()]

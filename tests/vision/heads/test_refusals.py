@@ -1,4 +1,4 @@
-"""Outputs that no decoder of a head reads are refused with what was expected."""
+"""Outputs that no decoder of a head reads are refused, with the expected form."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_hits_are_those_of_numpy(variant, dtype, c2):
 
 
 def test_cells_beyond_the_tensor_are_not_read(variant):
-    """A plane that is longer than its cells: what lies in the padding does not count."""
+    """In a plane that is longer than its cells, the padding is ignored."""
     raw = np.full((2, 70, 16), 127, np.int8)
     raw[:, :65] = -128
     assert not scan(raw, 20, 65, 0, 20, 0.5).any()
@@ -126,7 +126,7 @@ def test_the_integer_threshold_is_exact(zero_point, scale, threshold):
 @settings(max_examples=200, deadline=None)
 @given(threshold=st.floats(2**-24, 2**17, width=32))
 def test_the_float16_threshold_is_exact(threshold):
-    """Of all finite float16 values those hit that are not below the threshold."""
+    """Of all finite float16 values, those from the threshold on hit."""
     bits = np.arange(2**16, dtype=np.uint16)
     raw = bits.view(np.float16)[np.isfinite(bits.view(np.float16))].reshape(1, -1, 1)
     n = raw.shape[1]

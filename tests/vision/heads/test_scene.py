@@ -116,7 +116,7 @@ def labels_of(shape, dtype):
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
 def test_numbers_of_classes(dtype):
-    """From an ArgMax: those of the nearest cell, in any integer and shape."""
+    """An ArgMax's numbers are taken from the nearest cell, in any integer type and shape."""
     labels = np.random.default_rng(2).integers(0, 100, (12, 16)).astype(dtype)
     for shape in ((1, 12, 16), (12, 16), (1, 1, 12, 16), (1, 12, 16, 1)):
         decoder = SceneDecoder([labels_of(shape, dtype)], SIZE)
@@ -139,7 +139,7 @@ def test_numbers_that_are_no_classes():
 
 @pytest.mark.parametrize(("dtype", "form"), DELIVERIES)
 def test_values_are_interpolated(dtype, form):
-    """One channel as it is, in the network's unit."""
+    """One channel is interpolated, in the network's unit."""
     attr, raw, real = deliver(blobs(1, 12, 16) * 10, dtype, form)
     decoder = MapDecoder([attr], SIZE)
     for transform in map(transform_of, IMAGES):

@@ -55,7 +55,7 @@ def overlap(a, b):
 
 
 def assert_masks(found, coefficients, prototypes, transform, tolerance=1e-4):
-    """Those of NumPy in the same values, but for pixels whose logit is nearly 0."""
+    """The masks equal NumPy's for the same values, except for pixels with a logit near 0."""
     assert found.mask.shape == (len(found), *transform.image_size)
     assert found.mask.dtype == np.bool_
     logits = logits_of(found, coefficients, prototypes, transform)
@@ -65,7 +65,7 @@ def assert_masks(found, coefficients, prototypes, transform, tolerance=1e-4):
 
 
 def assert_similar_masks(found, coefficients, prototypes, transform):
-    """Those of NumPy on the values before quantization, up to what that costs."""
+    """The masks equal NumPy's for the values before quantization, up to its error."""
     logits = logits_of(found, coefficients, prototypes, transform)
     assert overlap(found.mask, logits > 0).min() > 0.95
 
@@ -115,7 +115,7 @@ def test_split(dtype, form, size, strides, classes):
 
 @every_delivery
 def test_anchors(dtype, form, size, strides, classes):
-    """YOLOv5-seg, 7 or 9 outputs: each anchor has coefficients of its own."""
+    """YOLOv5-seg, 7 or 9 outputs: each anchor has separate coefficients."""
     scene = Scene(5, size, strides, classes)
     anchors = planted_anchors.sized(scene)
     heads = planted_anchors.planted(scene, anchors)
@@ -225,7 +225,7 @@ def test_what_is_not_finite(value):
 
 
 def test_too_many_prototypes():
-    """What the native code has no room for is refused at construction."""
+    """More prototypes than the native code holds are refused at construction."""
     for n, width in ((300, 16), (2, 2048)):
         shapes = [(1, 4, 1, 8), (1, 1, 1, 8), (1, n, 1, 8), (1, n, 2, width)]
         attrs = [attribute(s, "float32", index=i, name=f"o{i}") for i, s in enumerate(shapes)]

@@ -38,7 +38,7 @@ def planted(rng, size, strides, classes, objects=12, per_cell=1):
 def planted_with_objectness(rng, size, strides, classes):
     """The same with three anchors per cell, (1, 5 + classes, 3 * n, 1).
 
-    Scores multiply to those of `planted`; in the background one of them may be high.
+    Scores multiply to `planted`'s scores; in the background one of the factors may be high.
     """
     x, truth = planted(rng, size, strides, classes, per_cell=3)
     boxes, scores = x[0, :4, :, 0], x[0, 4:, :, 0]
@@ -193,7 +193,7 @@ def test_coarse_scores_are_warned_of():
     ],
 )
 def test_refusals_at_construction(shape, options, error, match):
-    """What cannot be is refused before a frame comes, and the message says what was expected."""
+    """Impossible arguments are refused at construction, and the message has the expected ones."""
     with pytest.raises(error, match=match):
         SingleOutputDecoder(attribute(shape, "float32"), (640, 640), **options)
 
@@ -233,7 +233,7 @@ def test_a_native_shape_too_small_is_refused():
     ],
 )
 def test_the_range_is_compared_with_the_input(size, highest, normalized):
-    """What lies beside boxes in 0..1, such as masks or angles, may be above 1, but is no pixel."""
+    """Masks or angles next to boxes in 0..1 may be above 1, and make them no pixels."""
     n = predictions(size, (8, 16, 32))
     attr = attribute((1, 6, n), "int8", -128, highest / 255)
     assert SingleOutputDecoder(attr, size).normalized == normalized
@@ -242,7 +242,7 @@ def test_the_range_is_compared_with_the_input(size, highest, normalized):
 @pytest.mark.parametrize("objectness", [False, True])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
 def test_a_confidence_is_at_most_1(dtype, objectness):
-    """Where a step of the scale is above 1, one step stands for 1."""
+    """If a step of the scale is above 1, one step stands for 1."""
     x = np.zeros((1, 7, 8), np.float32)
     x[0, :4, :3] = np.array([300, 300, 40, 40])[:, None] + np.arange(3) * 60
     x[0, 4:, :3] = 1.46
@@ -308,7 +308,7 @@ def test_order_is_made():
 
 
 def test_a_shared_scale_is_warned_of():
-    """Boxes, scores and class numbers of one scale: the warning says what is left."""
+    """Boxes, scores and class numbers of one scale: the warning has the smallest score."""
     (symptom,) = EndToEndDecoder(attribute((1, 300, 6), "int16", 0, 0.025), (480, 640)).symptoms
     assert "every score below 0.0125 is stored as 0" in symptom.text
 

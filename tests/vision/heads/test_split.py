@@ -33,7 +33,7 @@ def test_logits(dtype):
 
 
 def test_the_sum_rejects_without_changing_the_result():
-    """A sum that rounds to just below the threshold does not lose the class that reaches it."""
+    """A sum that rounds to just below the threshold never loses a class that reaches it."""
     scene = Scene(5, (256, 256), (8, 16, 32), 80)
     tensors = planted(scene, 16)
     for threshold in np.linspace(0.05, 0.95, 30):

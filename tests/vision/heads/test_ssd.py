@@ -67,7 +67,7 @@ def tensors(grids, classes, seed=0):
 
 
 def test_anchors_of_1917_predictions():
-    """Those of ssd_mobilenet_v1, in its order."""
+    """The anchors equal ssd_mobilenet_v1's, in its order."""
     anchors = priors(GRIDS)
     assert len(anchors) == 1917
     flat = [

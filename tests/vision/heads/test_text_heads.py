@@ -137,7 +137,7 @@ def test_small_and_faint_parts_are_dropped():
 
 
 def test_diagonal_neighbours_are_one_part():
-    """As in OpenCV's contours; and rings are one part around what they hold."""
+    """As in OpenCV's contours; a ring is one part with its inside."""
     values = np.zeros((1, 1, *SIZE), np.float32)
     for i in range(21):
         values[..., 10 + i, 20 + i] = values[..., 10 + i, 60 - i] = 1
@@ -316,7 +316,7 @@ def test_an_output_that_is_no_line():
 
 
 def test_bad_calls():
-    """The native function refuses what is out of range."""
+    """The native function refuses arguments out of range."""
     attr, raw, _ = deliver(laid(steps(5, 4)), "float32", "transposed")
     decoder = TextLineDecoder(attr, ["a", "b", "c"])
     decoder(raw)
