@@ -45,7 +45,7 @@ def test_only_runtimes_that_were_asked_are_held_to_it(tmp_path, said, misreads):
     """Newer ones may do better, and others are unknown."""
     path = tmp_path / "librknnrt.so"
     path.write_bytes(b"\x7fELF" + said.encode())
-    library = SimpleNamespace(runtime=runtime_in(path), is_simulated=False)
+    library = SimpleNamespace(runtime=runtime_in(path), is_simulated=False, is_open=False)
     assert general.misreads_images(library) is misreads
 
 

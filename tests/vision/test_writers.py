@@ -101,7 +101,7 @@ def test_pixels_are_no_labels(task: str, line: str) -> None:
 
 
 def test_any_outline_fills_its_part() -> None:
-    """For 300 random masks, the filled outline is the largest part, joined along edges, and its holes."""
+    """Of 300 random masks the filled outline is the largest part, joined along edges, and holes."""
     random = np.random.default_rng(3)
     for _ in range(300):
         mask = random.random(random.integers(1, 9, 2)) < random.uniform(0.2, 0.95)
