@@ -302,6 +302,7 @@ class ImageModel(Closing):
                 _check_color(color)
                 image, color = as_pixels(image, color)
             elif image.ndim == 2 and self.input_color != "GRAY":
+                _check_color(color)
                 _check_grey(image, self.input_size)
         frame, context = self._frame, self._frame.context
         with context.lock:

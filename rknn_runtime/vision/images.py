@@ -83,9 +83,10 @@ def as_pixels(image: Any, color: str = "RGB") -> tuple[NDArray[np.uint8], str]:
         return _array_pixels(image.view(np.ndarray)), color
     if hasattr(image, "getbands") and hasattr(image, "convert"):
         return _pillow_pixels(image), "RGB"
+    got = "None, as cv2.imread returns for a file that it cannot read"
     raise TypeError(
         "image: expected an array of uint8, a Pillow image or the path of a file, "
-        f"got {type(image).__name__}"
+        f"got {got if image is None else type(image).__name__}"
     )
 
 

@@ -178,7 +178,7 @@ def test_objects_have_the_names_of_the_file(model):
 def test_a_color_that_is_none_lists_those_that_are(model):
     """The list has the formats of cameras, too, in capitals."""
     wanted = r"color: expected one of RGB, BGR, NV12, .*, got 'nv12'"
-    for image in (SCENES[0], np.zeros((96, 64, 3), np.uint8)):
+    for image in (SCENES[0], np.zeros((96, 64, 3), np.uint8), np.zeros((480, 320), np.uint8)):
         with pytest.raises(ValueError, match=wanted):
             Detector(model)(image, color="nv12")
 

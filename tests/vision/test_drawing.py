@@ -220,7 +220,7 @@ def test_coordinates_that_are_not_finite_are_refused(field: str, value: float) -
         (np.zeros(4, np.uint8), ValueError, r"got \(4,\)"),
         (np.zeros((0, 4, 3), np.uint8), ValueError, "at least one pixel"),
         (17, TypeError, "image: expected an array .* got int"),
-        (None, TypeError, "got NoneType"),
+        (None, TypeError, "got None, as cv2.imread returns"),
         ("no such file.png", FileNotFoundError, "no such file"),
     ],
 )
