@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 import rknn_runtime
 from rknn_runtime._files import printable_lines
@@ -69,7 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words:
         parser.print_help(sys.stderr)
         parser.exit(2)
-    parsed = parser.parse_args(words)
+    parsed, rest = parser.parse_known_args(words)
+    if rest:
+        _refuse(parsed.parser, rest, parsed.options)
     for value in vars(parsed).values():
         if value == "" or (isinstance(value, list) and "" in value):
             parser.error("expected no empty word, got one; is a variable of the shell not set?")
@@ -79,6 +82,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ended_by_signals() as ending:
         status = _run(parsed)
     return 128 + ending.number if status == _STOPPED else status
+
+
+def _refuse(parser: ArgumentParser, words: Sequence[str], options: Iterable[str]) -> NoReturn:
+    """Exit with status 2, and name the option of the command that may be meant."""
+    from difflib import get_close_matches
+
+    text = f"unrecognized arguments: {' '.join(words)}"
+    for word in words:
+        if word == "--sim":
+            text += "; this command does without it"
+        elif word.startswith("--"):
+            near = get_close_matches(word.partition("=")[0], options, 1)
+            text += f"; did you mean {near[0]}?" if near else ""
+    parser.error(text)
 
 
 def _run(parsed: Namespace) -> int:
@@ -145,7 +162,7 @@ def declare(name: str, parser: ArgumentParser) -> None:
     parser.description = command.__doc__
     command.add_arguments(parser)
     options = {name: action for action in parser._actions for name in action.option_strings}
-    parser.set_defaults(run=command.run, options=options)
+    parser.set_defaults(run=command.run, options=options, parser=parser)
 
 
 class _Ending:

@@ -55,6 +55,24 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
     assert all(f"\n    {name}" in told.err for name in COMMANDS)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["record", "m.rknn", "x.jpg", "-o", "b", "--sim"], "this command does without it"),
+        (["detect", "m.rknn", "x.jpg", "--confidence", "0.5"], "did you mean --conf?"),
+    ],
+)
+def test_an_unknown_option_gets_the_usage_of_its_command(words, said, capsys) -> None:
+    """And the name of the option that may be meant."""
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    told = capsys.readouterr().err
+    assert f"usage: rknn-runtime {words[0]}" in told
+    assert f"unrecognized arguments: {next(w for w in words if w.startswith('--'))}" in told
+    assert said in told
+
+
 @pytest.mark.parametrize("allowed", range(6))
 def test_a_limit_of_threads_is_one_line(
     allowed: int,
