@@ -57,6 +57,12 @@ def check_folder(name: str | None, mode: int = os.R_OK | os.X_OK, is_made: bool 
         raise _refusal(errno.EACCES, str(path))
 
 
+def made_folder(name: str) -> None:
+    """Make a folder, unless it is there, or refuse it."""
+    check_folder(name, os.W_OK | os.X_OK, is_made=True)
+    Path(name).mkdir(parents=True, exist_ok=True)
+
+
 def _refusal(code: int, name: str) -> OSError:
     return OSError(code, os.strerror(code), name)  # Python picks the subclass
 

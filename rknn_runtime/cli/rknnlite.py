@@ -15,12 +15,11 @@ Examples:
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from rknn_runtime.cli.files import check_folder
+from rknn_runtime.cli.files import made_folder
 from rknn_runtime.cli.options import add_switch
 
 
@@ -37,7 +36,7 @@ def run(arguments: Namespace) -> None:
 
     names = list(install.DISTRIBUTIONS)[: 2 if arguments.toolkit else 1]
     if arguments.wheel is not None:
-        check_folder(arguments.wheel, os.W_OK | os.X_OK)
+        made_folder(arguments.wheel)
         paths = [str(install.make_wheel(name, arguments.wheel)) for name in names]
         print(json.dumps({"wheels": paths}) if arguments.json else "\n".join(paths))
         return

@@ -11,16 +11,15 @@ Examples:
 from __future__ import annotations
 
 import json
-import os
 from argparse import ArgumentParser, Namespace
 
-from rknn_runtime.cli.files import check_folder
+from rknn_runtime.cli.files import made_folder
 from rknn_runtime.cli.options import add_switch
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("folder", metavar="FOLDER", help="where to")
+    parser.add_argument("folder", metavar="FOLDER", help="where to; made if it is not there")
     parser.add_argument(
         "--name",
         default="librknnrt.so",
@@ -35,6 +34,6 @@ def run(arguments: Namespace) -> None:
     """Write it, and say where."""
     from rknn_runtime.sim.install import install_library  # here, as `info` does without
 
-    check_folder(arguments.folder, os.W_OK | os.X_OK)
+    made_folder(arguments.folder)
     path = str(install_library(arguments.folder, arguments.name, open_runtime=arguments.open))
     print(json.dumps({"library": path}) if arguments.json else path)

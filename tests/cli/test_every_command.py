@@ -51,9 +51,9 @@ ROWS = {
                     "outputs"),
     "record": Row("{model} {folder}/sample.npy -o {folder}/made", "{model}",
                   "{torn} {folder}/sample.npy -o {folder}/made", "bundle"),
-    "sim-library": Row("{folder}", "--name x {folder}", "{folder}/nowhere", "library"),
+    "sim-library": Row("{folder}", "--name x {folder}", "{torn}", "library"),
     "as-board": Row("rk3588 -- true", "", "rk9999 -- true", ""),
-    "rknnlite": Row("--wheel {folder}", "--wheel", "--wheel {folder}/nowhere", "wheels"),
+    "rknnlite": Row("--wheel {folder}", "--wheel", "--wheel {torn}", "wheels"),
     "verify": Row("--sim", "--soc rk9999", "--library {torn}", "findings"),
     "completion": Row("bash", "tcsh", None, ""),
 }  # fmt: skip
