@@ -61,7 +61,8 @@ typedef struct {
     uint32_t dims[16];
     uint32_t n_native;
     uint32_t native[16];
-    uint64_t address;      /* in the machine's memory */
+    uint64_t address;      /* in the machine's memory, where its values take: */
+    uint64_t span_bytes;   /* perhaps more than are reserved */
     uint64_t n_elems;      /* logical elements */
     uint32_t elem_bytes;   /* 0: an unknown type */
     uint32_t native_bytes; /* reserved in the machine's memory */
@@ -124,6 +125,7 @@ typedef struct {
     uint32_t uses_lut;
     uint32_t loads_lut;
     uint32_t pools;         /* by the PPU */
+    uint32_t next_flags;    /* what the file has beside the amount of the task behind it */
     uint32_t is_understood; /* its addresses are checked, too */
 } rkr_emu_task;
 

@@ -12,7 +12,8 @@ typedef struct {
     const char *name;   /* of the exported graph */
     const char *reason; /* of RKNN_OPEN_CPU; else empty */
     uint32_t place;
-    uint32_t tasks; /* of the NPU */
+    uint32_t tasks;      /* of the NPU */
+    uint32_t only_moves; /* of RKNN_OPEN_CPU: it moves values without computing */
 } rknn_open_node;
 
 /* Why the last call failed. */

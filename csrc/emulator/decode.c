@@ -31,6 +31,7 @@ typedef struct emu_decoder {
     rkr_emu *emu;
     uint32_t registers[EMU_BLOCKS][2][EMU_BLOCK_REGISTERS];
     uint8_t is_address[EMU_BLOCKS][2][EMU_BLOCK_REGISTERS];
+    uint8_t is_written[EMU_BLOCKS][EMU_BLOCK_REGISTERS];
     uint8_t group[EMU_BLOCKS];
     emu_lut_tables *lut;
     emu_lut_tables *luts[8], *spare_lut; /* see settle_lut */
@@ -136,6 +137,7 @@ static bool write_word(decoder *d, uint64_t word, bool is_address) {
     }
     d->registers[block][d->group[block]][(number & 0x3ff) >> 2] = value;
     d->is_address[block][d->group[block]][(number & 0x3ff) >> 2] = is_address;
+    d->is_written[block][(number & 0x3ff) >> 2] = 1;
     return true;
 }
 
@@ -331,6 +333,7 @@ static void keep_whole(const decoder *d, const emu_task_entry *entry, const emu_
         if ((entry->enabled >> bit & 1) != 0 && block != 0) {
             r.values[block] = d->registers[block][d->group[block]];
             r.is_address[block] = d->is_address[block][d->group[block]];
+            r.is_written[block] = d->is_written[block];
             r.known[block] = d->known[block];
         }
     }

@@ -172,7 +172,10 @@ int rkr_emu_get_tensor(const rkr_emu *emu, uint32_t tensor, rkr_emu_tensor *out)
         return RKR_ERR_ARGUMENT;
     }
     *out = emu->model->tensors[tensor].public;
-    out->address = emu->model->tensors[tensor].address;
+    const emu_tensor *t = &emu->model->tensors[tensor];
+    const uint64_t bytes = emu_tensor_bytes(emu, t);
+    out->address = t->address;
+    out->span_bytes = bytes > t->bytes ? bytes : t->bytes;
     return RKR_OK;
 }
 

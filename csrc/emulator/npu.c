@@ -73,7 +73,7 @@ static chain read_chain(const uint64_t *words, uint32_t count) {
         if (target == 0x0101 && number == 0x10) {
             found.next = value;
         } else if (target == 0x0101 && number == 0x14) {
-            found.amount = value;
+            found.amount = value & 0xffff; /* flags above it: of the hardware's pipeline */
         } else if (target == 0x0081 && number == 0x08) {
             found.enabled = value;
         }

@@ -75,7 +75,8 @@ static void add_registers(writer *w, const emu_effective *r) {
             const uint32_t number = block << 12 | i << 2;
             const bool is_control = i << 2 <= LAST_CONTROL;
             const bool is_lut = number == LUT_ACCESS || number == LUT_DATA;
-            if (!is_control && !is_lut && (r->known[block][i] != 0 || r->values[block][i] != 0)) {
+            if (!is_control && !is_lut &&
+                (r->known[block][i] != 0 || r->is_written[block][i] != 0)) {
                 add(w, r, number);
             }
         }
@@ -107,7 +108,7 @@ bool emu_keep_whole(rkr_emu *emu, uint32_t task, const emu_task_entry *entry,
 /* Whether a convolution reads an image of a SoC whose file leaves the conversion of pixels to the
  * runtime. */
 static bool is_bound(const rkr_emu *emu, const emu_task *task) {
-    return task->kind == EMU_TASK_CONVOLUTION && task->conv.pixels && !emu->soc->converts_in_file;
+    return task->kind == EMU_TASK_CONVOLUTION && task->conv.is_bound && !emu->soc->converts_in_file;
 }
 
 #define BYPASS 0xbu              /* 104c, as files have it */
@@ -115,22 +116,29 @@ static bool is_bound(const rkr_emu *emu, const emu_task *task) {
 
 #define BYPASS_OF_WIDE 0x1u /* and of float16 and int16 */
 
+static uint32_t shifts_of(const emu_convolution *conv) {
+    uint32_t shifts = 0;
+    for (uint32_t c = 0; c < (conv->in_c == 1 ? 4 : conv->in_c); c++) {
+        shifts |= (uint32_t)conv->conversion.shift[conv->in_c == 1 ? 0 : c] << (4 + 6 * c);
+    }
+    return shifts;
+}
+
 static uint32_t bound_value(const emu_task *task, uint32_t number, uint32_t value) {
     const emu_convolution *conv = &task->conv;
     const emu_conversion *conversion = &conv->conversion;
     const uint32_t pixel = conv->in_c * (conv->wide ? 2 : 1);
     const uint32_t row = conv->in_line / pixel, file_row = conv->file_in_line / pixel;
+    const uint32_t channels = conv->in_c == 1 ? 4 : conv->in_c; /* one stands for all four */
     switch (number) {
     case 0x1020:
         return (value & 0xffff) | conv->in_w << 16;
     case 0x107c:
         return value + row - file_row;
     case 0x1080:
-        return value - row + file_row;
+        return (value + file_row) / file_row * row - row; /* a plane, but for one row */
     case 0x104c:
-        return conversion->on
-                   ? (uint32_t)conversion->shift[0] << 4 | (uint32_t)conversion->shift[1] << 10 |
-                         (uint32_t)conversion->shift[2] << 16 | (uint32_t)conversion->shift[3] << 22
+        return conversion->on          ? shifts_of(conv)
                : conv->wide            ? BYPASS_OF_WIDE
                : conv->reads_quantized ? BYPASS_OF_QUANTIZED
                                        : BYPASS;
@@ -138,13 +146,13 @@ static uint32_t bound_value(const emu_task *task, uint32_t number, uint32_t valu
     case 0x1054:
     case 0x1058:
     case 0x105c: {
-        const uint32_t c = (number - 0x1050) / 4;
-        return conversion->on && c < conv->in_c
-                   ? (uint32_t)conversion->scale[c] << 16 | (uint16_t)conversion->offset[c]
+        const uint32_t c = (number - 0x1050) / 4, from = conv->in_c == 1 ? 0 : c;
+        return conversion->on && c < channels
+                   ? (uint32_t)conversion->scale[from] << 16 | (uint16_t)conversion->offset[from]
                    : value;
     }
     case 0x1180:
-        return conversion->on ? (1u << (4 * conv->in_c)) - 1 : value;
+        return (1u << (4 * channels)) - 1;
     default:
         return value;
     }
@@ -162,6 +170,15 @@ static bool loads_lut(const rkr_emu *emu, const emu_task_entry *entry) {
     return entries > 1;
 }
 
+/* Bits above the amount in the word behind a task that says how long the next one is: 0x10000
+ * where that pools what this one computes. */
+static uint32_t next_flags(const emu_model *model, const emu_task_entry *entry) {
+    const uint64_t at = entry->first_word + entry->words + 1;
+    const bool is_amount = at < model->n_words && (model->words[at] & 0xffff) == 0x14 &&
+                           model->words[at] >> 48 == 0x0101;
+    return is_amount ? (uint32_t)(model->words[at] >> 16) & 0xffff0000u : 0;
+}
+
 int rkr_emu_get_task(const rkr_emu *emu, uint32_t task, rkr_emu_task *out) {
     if (emu == NULL || out == NULL || task >= emu->n_tasks || emu->model->tasks == NULL) {
         return RKR_ERR_ARGUMENT;
@@ -173,6 +190,7 @@ int rkr_emu_get_task(const rkr_emu *emu, uint32_t task, rkr_emu_task *out) {
         .enabled = entry->enabled,
         .interrupts = entry->interrupts,
         .cleared = entry->cleared,
+        .next_flags = next_flags(emu->model, entry),
         .loads_lut = loads_lut(emu, entry),
         .uses_lut = decoded->kind != EMU_TASK_POOLING && decoded->kind != EMU_TASK_UNKNOWN &&
                     decoded->dpu.lut.tables != NULL,

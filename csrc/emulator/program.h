@@ -9,8 +9,9 @@
 typedef struct {
     const uint32_t *values[EMU_BLOCKS];
     const uint8_t *is_address[EMU_BLOCKS];
-    const uint32_t *known[EMU_BLOCKS]; /* not 0: files write this register */
-    bool is_final;                     /* the file has relocated nothing */
+    const uint8_t *is_written[EMU_BLOCKS]; /* by the file, so far */
+    const uint32_t *known[EMU_BLOCKS];     /* not 0: some file writes this register */
+    bool is_final;                         /* the file has relocated nothing */
 } emu_effective;
 
 /* A task in full. */

@@ -77,6 +77,7 @@ typedef struct {
     uint8_t truncate;      /* bits by which accumulators are shifted, and rounded to even */
     emu_conversion conversion;
     uint32_t file_in_w, file_in_line; /* as in the file: a binding changes those above */
+    bool is_bound;                    /* a binding has said how the image comes */
     bool reads_quantized;             /* the binding brings values that the runtime has converted */
     emu_conversion file_conversion;
 } emu_convolution;

@@ -2,6 +2,7 @@
  *
  * What both drivers need of the device's file. */
 #define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
 #include "device.h"
 
 #include <errno.h>

@@ -33,6 +33,7 @@ typedef struct {
     uint32_t words;   /* of them, without the four that lead to the next task */
     uint32_t enabled, interrupts, cleared;
     uint32_t node;
+    uint32_t next_flags; /* of the word that says how long the next task is */
 } open_task;
 
 /* Tasks that are run together: `first` and `count` of a list of which a driver may keep a copy in
@@ -62,6 +63,8 @@ typedef struct open_driver {
     bool starts_each;
     /* Whether it adds a base to the addresses in the commands. */
     bool has_base;
+    /* Fill in the version, where the driver tells it. */
+    void (*describe)(open_device *device);
     /* Bytes of the list of `count` tasks that the driver wants in memory of the NPU; 0: none. */
     size_t (*list_bytes)(uint32_t count);
     void (*write_list)(const open_task *tasks, uint32_t count, uint8_t *list);

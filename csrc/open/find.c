@@ -73,6 +73,7 @@ static bool try_path(const char *path, bool is_said, char *reason, size_t size) 
         }
         return false;
     }
+    device.driver->describe(&device);
     found = device;
     return true;
 }

@@ -21,6 +21,7 @@ static void place_node(open_program *program, uint32_t index, const rkr_emu_node
         placed->place = RKNN_OPEN_NOTHING;
     } else if (node->tasks == 0) {
         placed->place = RKNN_OPEN_CPU;
+        placed->only_moves = node->verdict == RKR_EMU_EXACT;
         placed->reason = node->verdict == RKR_EMU_EXACT ? "moves values: the CPU's work"
                                                         : "its tasks are not understood";
     } else {

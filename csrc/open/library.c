@@ -170,7 +170,9 @@ static int run_alone(open_program *program, uint32_t index, api_node_hook hook) 
     if (status != RKR_OK) {
         return status;
     }
-    if (!sync_all(program, node.inputs, node.n_inputs, false)) {
+    /* Of its outputs, too: it may write a part of the bytes alone. */
+    if (!sync_all(program, node.inputs, node.n_inputs, false) ||
+        !sync_all(program, node.outputs, node.n_outputs, false)) {
         return fail_on_npu(program, index);
     }
     const int done = hook.run == NULL ? 0 : hook.run(hook.user_data, program->emulator, index);
@@ -252,6 +254,7 @@ static int say_place(api_context *ctx, uint32_t index, rknn_open_node *out) {
                             .name = node.name,
                             .reason = placed->reason == NULL ? "" : placed->reason,
                             .place = placed->place,
+                            .only_moves = placed->only_moves,
                             .tasks = placed->place == RKNN_OPEN_NPU ? placed->count : 0};
     return RKNN_SUCC;
 }

@@ -40,7 +40,8 @@ static int collect_tasks(open_program *program) {
         program->tasks[n] = (open_task){.enabled = task.enabled,
                                         .interrupts = task.interrupts,
                                         .cleared = task.cleared,
-                                        .node = task.node};
+                                        .node = task.node,
+                                        .next_flags = task.next_flags};
         program->numbers[n++] = i;
     }
     program->n_tasks = n;
@@ -58,10 +59,18 @@ static uint64_t command(uint32_t target, uint32_t number, uint32_t value) {
 }
 
 /* The words behind a task: where the next one's are and how many, then what starts this one. */
-static void write_chain(uint64_t *words, const open_task *task, const open_task *next,
-                        uint32_t at_once) {
+static void write_chain(const open_program *program, uint32_t index, uint64_t *words) {
+    const open_task *task = &program->tasks[index];
+    const open_task *next = index + 1 < program->n_tasks ? task + 1 : NULL;
+    const uint32_t at_once = program->info.words_at_once;
+    uint32_t amount = 0;
+    if (next != NULL) {
+        amount = (next->words + CHAIN_WORDS + at_once - 1) / at_once - 1;
+        /* As the file has it, if it is the task that follows there, too. */
+        amount |= program->numbers[index + 1] == program->numbers[index] + 1 ? task->next_flags : 0;
+    }
     words[0] = next == NULL ? 0 : command(0x0101, 0x10, next->address);
-    words[1] = command(0x0101, 0x14, next == NULL ? 0 : (next->words + 1 + at_once) / at_once);
+    words[1] = command(0x0101, 0x14, amount);
     words[2] = command(0x0041, 0, 0);
     words[3] = command(0x0081, 0x08, task->enabled);
 }
@@ -106,8 +115,7 @@ static bool write_commands(open_program *program) {
             errno = EINVAL;
             return false;
         }
-        write_chain(words + count, task, i + 1 < program->n_tasks ? task + 1 : NULL,
-                    program->info.words_at_once);
+        write_chain(program, i, words + count);
     }
     return driver->sync(program->device, &program->commands, 0, program->commands.bytes, true);
 }
@@ -150,12 +158,14 @@ int open_program_lay_out(open_program *program, bool is_whole) {
 
 bool open_program_sync(open_program *program, uint32_t tensor, bool to_device) {
     rkr_emu_tensor t;
-    if (rkr_emu_get_tensor(program->emulator, tensor, &t) != RKR_OK || t.native_bytes == 0 ||
-        t.address < program->info.model_bytes) {
+    if (rkr_emu_get_tensor(program->emulator, tensor, &t) != RKR_OK || t.span_bytes == 0 ||
+        t.address < program->info.model_bytes || t.address >= program->memory.bytes) {
         return true; /* a constant, or none */
     }
-    return program->device->driver->sync(program->device, &program->memory, t.address,
-                                         t.native_bytes, to_device);
+    const uint64_t left = program->memory.bytes - t.address;
+    t.span_bytes = t.span_bytes > left ? left : t.span_bytes;
+    return program->device->driver->sync(program->device, &program->memory, t.address, t.span_bytes,
+                                         to_device);
 }
 
 /* ---- a run ---- */
@@ -178,7 +188,7 @@ static bool run_tasks(open_program *program, uint32_t first, uint32_t count, boo
 bool open_program_run(open_program *program, uint32_t first, uint32_t end, uint32_t cores) {
     rkr_emu_info info;
     (void)rkr_emu_get_info(program->emulator, &info);
-    if (info.bindings != program->bindings) {
+    if (program->n_tasks > 0 && info.bindings != program->bindings) {
         if (!write_commands(program)) {
             return false;
         }

@@ -12,7 +12,7 @@ typedef struct {
     uint32_t place;        /* RKNN_OPEN_... */
     const char *reason;    /* of RKNN_OPEN_CPU */
     uint32_t first, count; /* among the tasks of the program */
-    bool uses_lut;
+    bool uses_lut, only_moves;
 } open_node;
 
 typedef struct {

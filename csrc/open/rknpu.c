@@ -127,6 +127,13 @@ static bool move_caches(open_device *device, const open_block *block, size_t off
     return call(device, MEM_SYNC, sizeof cache, &cache) == 0;
 }
 
+static void describe(open_device *device) {
+    struct {
+        uint32_t kind, value;
+    } action = {.kind = 1};
+    device->version = call(device, 0, sizeof action, &action) == 0 ? action.value : 0;
+}
+
 static size_t list_bytes(uint32_t count) {
     return count * sizeof(struct listed_task);
 }
@@ -162,6 +169,7 @@ static bool run(open_device *device, const open_job *job) {
 
 const open_driver open_rknpu = {.name = "rknpu",
                                 .has_base = true,
+                                .describe = describe,
                                 .list_bytes = list_bytes,
                                 .write_list = write_list,
                                 .take = take,

@@ -169,13 +169,13 @@ class LoadedModel(Closing):
 
     def _warn_of_cpu(self) -> None:
         """Say when most of a model runs on the CPU."""
-        places = self.placement or ()
+        places = [p for p in self.placement or () if p.on_npu or not p.only_moves]
         on_cpu = [place for place in places if not place.on_npu]
         if 2 * len(on_cpu) > len(places):
             import logging  # here, as it costs more than all of this package
 
             logging.getLogger("rknn_runtime").warning(
-                "%d of %d nodes run on the CPU, such as %s %r: %s",
+                "%d of %d nodes that compute run on the CPU, such as %s %r: %s",
                 len(on_cpu), len(places), on_cpu[0].op, on_cpu[0].name, on_cpu[0].reason,
             )  # fmt: skip
 

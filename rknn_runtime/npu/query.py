@@ -56,6 +56,8 @@ class NodePlace(NamedTuple):
     tasks: int
     #: Why the CPU runs it; empty for a node of the NPU.
     reason: str
+    #: Whether it moves values without computing, like a Reshape.
+    only_moves: bool
 
 
 class QueriedTensor(NamedTuple):
@@ -133,15 +135,17 @@ def placement(context: Context) -> tuple[NodePlace, ...]:
         handle = context.opened()
         for index in count():
             if ask(handle, index, node) != lib.RKNN_SUCC:
-                return tuple(places)
+                break
             if node.place != lib.RKNN_OPEN_NOTHING:
                 on_npu = node.place == lib.RKNN_OPEN_NPU
                 texts = [
                     ffi.string(text).decode("utf-8", "backslashreplace")
                     for text in (node.op, node.name, node.reason)
                 ]
-                places.append(NodePlace(texts[0], texts[1], on_npu, node.tasks, texts[2]))
-    raise AssertionError
+                op, name, reason = texts
+                moves = bool(node.only_moves)
+                places.append(NodePlace(op, name, on_npu, node.tasks, reason, moves))
+    return tuple(places)
 
 
 def custom_string(context: Context) -> str:

@@ -4,6 +4,7 @@
  * by the emulator. $RKNN_BOARD_NPU says which driver there is:
  *
  *   rknpu    the vendor's as a DRM device, /dev/dri/renderD128
+ *   rknpu-heap  the vendor's as /dev/rknpu, whose blocks are files
  *   rocket   the one of mainline Linux, /dev/accel/accel0
  *
  * CPU and NPU see memory of their own, between which only the drivers' calls move bytes: whoever
@@ -37,12 +38,15 @@ enum { DRM_CLOSE = 0x09, DRM_BASE = 0x40 };
 
 struct block {
     size_t at, bytes; /* in the region: at is the NPU's address */
+    uint8_t *cpu;
+    uint32_t handle;
     bool is_used, has_kernel_mapping;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int region_file = -1;
-static uint8_t *cpu, *npu; /* the same memory from both sides */
+static uint8_t *cpu,
+    *npu; /* the same memory from both sides; blocks that are files have their own */
 static struct block blocks[MOST_BLOCKS];
 static size_t used = PAGE;
 static rkr_npu *machine;
@@ -59,6 +63,10 @@ static const char *driver(void) {
 
 static bool is_rocket(void) {
     return strcmp(driver(), "rocket") == 0;
+}
+
+static bool has_files(void) {
+    return strcmp(driver(), "rknpu-heap") == 0;
 }
 
 static void crash(const char *why) {
@@ -98,6 +106,7 @@ static bool begin(void) {
 
 int board_open_device(const char *path) {
     const char *own = is_rocket()                      ? "/dev/accel/accel0"
+                      : has_files()                    ? "/dev/rknpu"
                       : strcmp(driver(), "rknpu") == 0 ? "/dev/dri/renderD128"
                                                        : NULL;
     if (path == NULL || own == NULL ||
@@ -126,44 +135,67 @@ static bool is_device(int file) {
 /* ---- memory ---- */
 
 static struct block *block_of(uint64_t handle) {
-    return handle >= 1 && handle <= MOST_BLOCKS && blocks[handle - 1].is_used ? &blocks[handle - 1]
-                                                                              : NULL;
+    for (size_t i = 0; i < MOST_BLOCKS; i++) {
+        if (blocks[i].is_used && blocks[i].handle == handle) {
+            return &blocks[i];
+        }
+    }
+    return NULL;
 }
 
 static struct block *block_named(uint64_t object) {
-    struct block *block = block_of(object - OBJECT);
-    if (block == NULL) {
+    const uint64_t i = object - OBJECT;
+    if (i >= MOST_BLOCKS || !blocks[i].is_used) {
         crash("a pointer that it never gave");
     }
-    return block;
+    return &blocks[i];
 }
 
-/* Its handle; 0: no memory. */
-static uint32_t make_block(uint64_t bytes) {
-    const size_t whole = (size_t)(bytes + PAGE - 1) / PAGE * PAGE;
-    uint32_t handle = 1;
-    while (handle <= MOST_BLOCKS && blocks[handle - 1].is_used) {
-        handle++;
+/* A file of its own, whose descriptor is the handle. */
+static bool make_file(struct block *block) {
+    const int file = (int)syscall(SYS_memfd_create, "npu memory", 1u);
+    if (file < 0 || ftruncate(file, (off_t)block->bytes) != 0) {
+        return false;
     }
-    if (bytes == 0 || bytes > REGION_BYTES || handle > MOST_BLOCKS ||
+    block->handle = (uint32_t)file;
+    block->cpu = mmap(NULL, block->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return block->cpu != MAP_FAILED;
+}
+
+/* NULL: no memory. */
+static struct block *make_block(uint64_t bytes) {
+    const size_t whole = (size_t)(bytes + PAGE - 1) / PAGE * PAGE;
+    size_t i = 0;
+    while (i < MOST_BLOCKS && blocks[i].is_used) {
+        i++;
+    }
+    if (bytes == 0 || bytes > REGION_BYTES || i == MOST_BLOCKS ||
         used + whole + PAGE > REGION_BYTES ||
         mprotect(npu + used, whole, PROT_READ | PROT_WRITE) != 0) {
-        return 0;
+        return NULL;
     }
-    blocks[handle - 1] = (struct block){.at = used, .bytes = whole, .is_used = true};
+    blocks[i] =
+        (struct block){.at = used, .bytes = whole, .cpu = cpu + used, .handle = (uint32_t)i + 1};
+    if (has_files() && !make_file(&blocks[i])) {
+        return NULL;
+    }
+    blocks[i].is_used = true;
     used += whole + PAGE; /* a page that nobody may touch */
-    return handle;
+    return &blocks[i];
 }
 
 static void free_block(struct block *block) {
+    if (has_files()) { /* the file is the client's */
+        munmap(block->cpu, block->bytes);
+    }
     mmap(npu + block->at, block->bytes, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     block->is_used = false;
 }
 
 static void move(const struct block *block, size_t offset, size_t bytes, bool to_npu) {
-    uint8_t *from = (to_npu ? cpu : npu) + block->at + offset;
-    memcpy((to_npu ? npu : cpu) + block->at + offset, from, bytes);
+    uint8_t *here = block->cpu + offset, *there = npu + block->at + offset;
+    memcpy(to_npu ? there : here, to_npu ? here : there, bytes);
 }
 
 /* ---- rknpu ---- */
@@ -191,17 +223,20 @@ struct rknpu_submit {
         uint32_t first, count;
     } of_core[5];
 };
-enum { KERNEL_MAPPING = 8, BY_COMMANDS = 1 };
+enum { NON_CONTIGUOUS = 1, KERNEL_MAPPING = 8, BY_COMMANDS = 1 };
 
 static int rknpu_create(struct rknpu_memory *memory) {
-    const uint32_t handle = make_block(memory->bytes);
-    if (handle == 0) {
+    if (has_files() && (memory->flags & NON_CONTIGUOUS) != 0) {
+        return refuse(EINVAL, "memory in pieces");
+    }
+    struct block *block = make_block(memory->bytes);
+    if (block == NULL) {
         return refuse(ENOMEM, "no memory");
     }
-    blocks[handle - 1].has_kernel_mapping = (memory->flags & KERNEL_MAPPING) != 0;
-    memory->handle = handle;
-    memory->object = OBJECT + handle;
-    memory->address = blocks[handle - 1].at;
+    block->has_kernel_mapping = (memory->flags & KERNEL_MAPPING) != 0;
+    memory->handle = block->handle;
+    memory->object = OBJECT + (uint64_t)(block - blocks);
+    memory->address = block->at;
     return 0;
 }
 
@@ -218,6 +253,13 @@ static bool is_reachable(uint64_t address) {
         }
     }
     return false;
+}
+
+/* In how many words the register of that name counts. */
+static uint32_t amount_of(uint32_t words) {
+    const char *soc = getenv("RKNN_BOARD_SOC");
+    const uint32_t at_once = strcmp(soc, "rk3566") == 0 || strcmp(soc, "rk3568") == 0 ? 1 : 2;
+    return (words + 4 + at_once - 1) / at_once - 1;
 }
 
 static int rknpu_run(struct rknpu_submit *submit) {
@@ -237,14 +279,14 @@ static int rknpu_run(struct rknpu_submit *submit) {
         crash("tasks behind the list's end");
     }
     struct rknpu_task begin, last;
-    memcpy(&begin, cpu + list->at + first * sizeof begin, sizeof begin);
-    memcpy(&last, cpu + list->at + (first + count - 1) * sizeof last, sizeof last);
+    memcpy(&begin, list->cpu + first * sizeof begin, sizeof begin);
+    memcpy(&last, list->cpu + (first + count - 1) * sizeof last, sizeof last);
     if (!is_reachable(begin.commands)) {
         return refuse(ETIMEDOUT, "commands that the NPU does not reach");
     }
     uint32_t interrupts = 0;
     scramble_npu(machine, seed++);
-    submit->done = run_npu(machine, (uint32_t)begin.commands, (begin.words + 4 + 1) / 2 - 1, count,
+    submit->done = run_npu(machine, (uint32_t)begin.commands, amount_of(begin.words), count,
                            (uint32_t)submit->base, &interrupts);
     if (submit->done != count || (interrupts & last.interrupts) == 0) {
         return refuse(ETIMEDOUT, error_of_npu(machine));
@@ -377,12 +419,12 @@ static int rocket_call(unsigned number, void *argument) {
     int64_t until_ns;
     switch (number) {
     case 0: {
-        const uint32_t handle = make_block(memory->bytes);
-        if (handle == 0) {
+        const struct block *block = make_block(memory->bytes);
+        if (block == NULL) {
             return refuse(ENOMEM, "no memory");
         }
-        memory->handle = handle;
-        memory->address = memory->offset = blocks[handle - 1].at;
+        memory->handle = block->handle;
+        memory->address = memory->offset = block->at;
         return 0;
     }
     case 1:
@@ -451,11 +493,12 @@ typedef int ioctl_fn(int file, unsigned long request, void *argument);
 __attribute__((visibility("default"))) ioctl_fn ioctl;
 
 int ioctl(int file, unsigned long request, void *argument) {
-    if ((request >> 8 & 0xff) != 'd' || !is_device(file)) {
+    if ((request >> 8 & 0xff) != (has_files() ? 'r' : 'd') || !is_device(file)) {
         return ((ioctl_fn *)dlsym(RTLD_NEXT, "ioctl"))(file, request, argument);
     }
     pthread_mutex_lock(&lock);
-    const int status = drm_call((unsigned)(request & 0xff), argument);
+    const unsigned number = request & 0xff;
+    const int status = has_files() ? rknpu_call(number, argument) : drm_call(number, argument);
     pthread_mutex_unlock(&lock);
     return status;
 }

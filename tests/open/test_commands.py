@@ -1,0 +1,118 @@
+"""The commands of tasks as the emulator hands them out for an NPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from paths import DATA, PROJECT
+
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.npu.library import open_library
+
+PIXELS, STORED, NATIVE = lib.RKR_EMU_AS_PIXELS, lib.RKR_EMU_AS_STORED, lib.RKR_EMU_AS_NATIVE
+
+
+class Commands:
+    """A model in memory of this process, and the words of its tasks."""
+
+    def __init__(self, path):
+        self.data = path.read_bytes()
+        self.memory = None
+        library = open_library("sim")
+        self.call = lambda name, *words: ffi.cast(
+            f"rkr_emu_{name}_fn *", library.symbol(f"rkr_emu_{name}")
+        )(*words)
+        self.get = ffi.callback("void *(void *, size_t)", self.allocate)
+        self.given = ffi.new("rkr_emu_memory *", {"get": self.get})
+        out = ffi.new("rkr_emu **")
+        assert self.call("open_in", self.data, len(self.data), 0, self.given, out, ffi.NULL, 0) == 0
+        self.emulator = ffi.gc(out[0], lambda emulator: self.call("close", emulator))
+        info = ffi.new("rkr_emu_info *")
+        assert self.call("get_info", self.emulator, info) == 0
+        self.tasks = info.tasks
+
+    def allocate(self, _, size):
+        self.memory = ffi.new("uint8_t[]", size)
+        return self.memory
+
+    def give(self, form):
+        tensors = ffi.new("uint32_t[8]")
+        tensor = ffi.new("rkr_emu_tensor *")
+        self.call("get_inputs", self.emulator, tensors)
+        self.call("get_tensor", self.emulator, tensors[0], tensor)
+        size = {
+            PIXELS: tensor.n_elems,
+            STORED: tensor.n_elems * tensor.elem_bytes,
+            NATIVE: tensor.native_bytes,
+        }
+        values = bytes(size[form])
+        assert self.call("set_input", self.emulator, 0, form, values, len(values)) == 0
+
+    def words(self, task, base=0, *, whole=0):
+        count = ffi.new("size_t *", 1 << 14)
+        words = ffi.new("uint64_t[]", count[0])
+        assert self.call("get_commands", self.emulator, task, whole, base, words, count) == 0
+        return np.frombuffer(ffi.buffer(words, 8 * count[0]), np.uint64).copy()
+
+
+def changes(path, form):
+    """Return what a binding makes of the file's words: (register, from, to)."""
+    before, after = Commands(path), Commands(path)
+    after.give(form)
+    found = set()
+    for task in range(before.tasks):
+        for was, now in zip(before.words(task).tolist(), after.words(task).tolist()):
+            if was != now:
+                found.add((was & 0xFFFF, was >> 16 & 0xFFFFFFFF, now >> 16 & 0xFFFFFFFF))
+    return found
+
+
+ROWS = {(0x1020, 0x250015, 0x300015), (0x107C, 0x25, 0x30), (0x1080, 0x2E4, 0x3C0)}
+CONVERTS = {(0x104C, 0xB, 0xE38E0)} | {
+    (number, 0x10000, 0x4041FF80) for number in (0x1050, 0x1054, 0x1058)
+}
+SHAPES = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "expected"),
+    [
+        ("ic3_w37", PIXELS, ROWS | CONVERTS | {(0x1180, 0, 0xFFF)}),
+        ("ic3_w37", STORED, ROWS | {(0x104C, 0xB, 9), (0x1180, 0, 0xFFF)}),
+        (
+            "fp16_ic1_w37",
+            STORED,
+            {
+                (0x1020, 0x250015, 0x280015),
+                (0x104C, 0xB, 1),
+                (0x107C, 0x25, 0x28),
+                (0x1080, 0x2E4, 0x320),
+                (0x1180, 0, 0xFFFF),
+            },
+        ),
+    ],
+)
+def test_a_binding_changes_the_words_that_librknnrt_changes(name, form, expected):
+    """As a librknnrt 1.5.2 under emulation was seen to write them when it submits."""
+    assert changes(DATA / "models" / f"{name}_rk3588.rknn", form) == expected
+
+
+def test_addresses_alone_depend_on_where_the_memory_is():
+    """The base is added to the words that the file relocates."""
+    model = Commands(SHAPES)
+    differences = [
+        model.words(task, 0x10000).astype(np.int64) - model.words(task).astype(np.int64)
+        for task in range(model.tasks)
+    ]
+    assert {int(d) >> 16 for each in differences for d in each if d} == {0x10000}
+    assert sum(np.count_nonzero(each) for each in differences) > model.tasks
+
+
+def test_a_task_in_full_writes_every_register_that_the_file_wrote_before_it():
+    """It begins with a group of registers of its own, and has no fewer words."""
+    model = Commands(SHAPES)
+    for task in range(model.tasks):
+        part, full = model.words(task), model.words(task, whole=1)
+        registers = {int(word) & 0xFFFF for word in part} - {0}
+        controls = {0x1004, 0x3004, 0x6004, 0x7004, 0x4004, 0x5004}
+        assert registers - controls <= {int(word) & 0xFFFF for word in full}
