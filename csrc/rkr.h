@@ -42,7 +42,7 @@
 /* The time of a step that ends now; 0 where nobody wants it. */
 int64_t rkr_step_time(const rkr_steps *steps);
 
-/* A call of a runtime begins on this thread: what was printed before is not of it. */
+/* A call of a runtime begins on this thread: earlier lines belong to other calls. */
 void rkr_log_begin(void);
 
 /* Another function for one that a library imports, with the same parameters. */
@@ -51,6 +51,6 @@ typedef struct {
     void (*function)(void);
 } rkr_import;
 
-/* Have the loaded library that has the address `inside` call others for what it imports; return
- * how many of its addresses were replaced. */
+/* Have the loaded library that has the address `inside` call others for what it imports; return the
+ * number of replaced addresses. */
 size_t rkr_replace_imports(const void *inside, const rkr_import imports[], size_t n_imports);

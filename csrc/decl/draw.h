@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Drawing on uint8 images of three channels, whatever their order: a colour is three bytes
- * in the order of the image. What lies outside of the image is not drawn. */
+ * in the order of the image. Pixels outside of the image are left out. */
 
-/* Byte (y, x, c) is at y * stride + x * 3 + c; what lies between the rows is not touched. */
+/* Byte (y, x, c) is at y * stride + x * 3 + c; bytes between the rows stay untouched. */
 typedef struct {
     uint8_t *data;
     size_t len, height, width, stride; /* len and stride in bytes, the others in pixels */
@@ -25,7 +25,7 @@ int rkr_fill_boxes(const rkr_canvas *canvas, const int32_t *boxes, const uint8_t
 int rkr_draw_lines(const rkr_canvas *canvas, const float *lines, const uint8_t *colors,
                    size_t count);
 
-/* Blend one colour over the pixels behind a stencil: 0 leaves a pixel as it is, 255 gives it
+/* Blend one colour over the pixels under a stencil: 0 leaves a pixel as it is, 255 gives it
  * the colour, between them (pixel * (255 - s) + color * s) / 255, rounded. Byte (y, x) of the
  * stencil is at y * stencil_width + x and falls on pixel (top + y, left + x). A stencil may be
  * empty. RKR_ERR_SHAPE: one of its sides is beyond 2^20, or stencil_len is too short. */

@@ -10,7 +10,7 @@
 typedef struct rkr_emu rkr_emu;
 
 #define RKR_EMU_ERR_FILE -1100         /* the bytes are no model that can be read */
-#define RKR_EMU_ERR_UNKNOWN -1101      /* a command of the model is not understood */
+#define RKR_EMU_ERR_UNKNOWN -1101      /* a command of the model is unknown */
 #define RKR_EMU_ERR_NOT_RUNNABLE -1102 /* a node of the model is refused: see its reason */
 #define RKR_EMU_ERR_RANGE -1103        /* a value left the range in which the NPU is known */
 
@@ -20,7 +20,7 @@ typedef struct rkr_emu rkr_emu;
 #define RKR_EMU_EXACT 0   /* its commands are executed; every bit as the NPU is known to */
 #define RKR_EMU_DECODED 1 /* the same, but no network proved commands of this kind */
 #define RKR_EMU_FLOAT 2   /* executed or computed in floating point: close, not every bit */
-#define RKR_EMU_ASSUMED 3 /* computed by a formula that the file does not say in full */
+#define RKR_EMU_ASSUMED 3 /* computed by a formula of which the file has only a part */
 #define RKR_EMU_REFUSED 4 /* unknown commands: the model cannot run */
 #define RKR_EMU_NOTHING 5 /* nothing to do: the ends of the graph, work of the runtime */
 
@@ -146,7 +146,7 @@ typedef struct rkr_npu rkr_npu;
 /* `memory` begins at the NPU's address 0. NULL: no memory, or no such SoC. */
 typedef rkr_npu *rkr_npu_open_fn(const char *soc, uint8_t *memory, size_t bytes);
 
-/* Leave in its registers and tables what another program might have left there. */
+/* Leave values in its registers and tables as another program might. */
 typedef void rkr_npu_scramble_fn(rkr_npu *npu, uint32_t seed);
 
 /* Fetch and execute `tasks` tasks, the first from `address` with `amount` as the register of that

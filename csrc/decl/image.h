@@ -7,10 +7,10 @@
  * at the first and last pixel; no averaging when the image shrinks. Within one grey
  * level of the exact value rounded, and an image of one colour keeps it.
  *
- * Byte (y, x, c) of an image is at y * stride + x * channels + c; what lies between the
- * rows is neither read nor written. Channel c of the result is channel order[c] of the
- * source, so the same pass reorders channels, drops some, or repeats one.
- * `src_channels` and `dst_channels` are 1, 3 or 4; sides are 1..2^20.
+ * Byte (y, x, c) of an image is at y * stride + x * channels + c; bytes between the rows are
+ * neither read nor written. Channel c of the result is channel order[c] of the source, so the same
+ * pass reorders channels, drops some, or repeats one. `src_channels` and `dst_channels` are 1, 3 or
+ * 4; sides are 1..2^20.
  *
  * RKR_ERR_ARGUMENT: a null pointer, a number of channels, an order[c] >= src_channels.
  * RKR_ERR_SHAPE: a side, a stride shorter than a row, or a len shorter than the image.
@@ -33,7 +33,7 @@ int rkr_resize_luma_uint8(const uint8_t *src, size_t src_len, size_t src_height,
  * (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]), interpolated bilinearly; pixels have their
  * centres at whole numbers, and what lies outside of the source is 0, as in OpenCV's warpAffine
  * with its inverse map. The rows of dst follow one another. `channels` is 1 to 4; sides are
- * 1..2^20. Errors are those of rkr_resize_bilinear_uint8; on an error dst is not touched. */
+ * 1..2^20. Errors are as for rkr_resize_bilinear_uint8; on an error dst stays untouched. */
 int rkr_warp_affine_uint8(const uint8_t *src, size_t src_len, size_t src_height, size_t src_width,
                           size_t src_stride, size_t channels, const double matrix[6], uint8_t *dst,
                           size_t dst_len, size_t dst_height, size_t dst_width);
@@ -93,7 +93,7 @@ typedef struct {
 } rkr_letterbox;
 
 /* Fill what of a frame is outside of the image's place with `color`. The image's own numbers are
- * not read.
+ * ignored.
  *
  * RKR_ERR_ARGUMENT: a null pointer, a number of channels. RKR_ERR_SHAPE: an empty frame, a place
  * that leaves it, a stride shorter than a row, or a len shorter than the frame.
@@ -107,7 +107,7 @@ int rkr_fill_border_uint8(const rkr_letterbox *letterbox);
 int rkr_letterbox_uint8(const rkr_letterbox *letterbox, const uint8_t *image);
 
 /* The same for a camera frame, by rkr_resize_yuv_uint8, whose channels are then the frame's. The
- * letterbox's numbers of an image are not read. */
+ * letterbox's numbers of an image are ignored. */
 int rkr_letterbox_yuv_uint8(const rkr_letterbox *letterbox, const rkr_yuv_image *image, int bgr);
 
 /* Where an image lies in its letterbox, in pixels. The resized sides are not 0. */

@@ -4,7 +4,7 @@
 
 #define RKR_LOG_BYTES 4096 /* kept per thread, the last ones */
 
-/* Keep a copy of what a library prints from now on; it still prints. `inside` is the address of
+/* Keep a copy of a library's output from now on; it still prints. `inside` is the address of
  * any function of the library. RKR_ERR_UNAVAILABLE if it imports no function that prints, or its
  * table of imports cannot be written. */
 int rkr_log_keep(const void *inside);

@@ -33,7 +33,7 @@ const rkr_soc *rkr_find_soc(const uint8_t *name, size_t length);
 
 /* ---- the file ------------------------------------------------------------------ */
 
-/* Name what the bytes are, and what to do, unless they begin as an RKNN container does:
+/* Name the kind of the bytes, and what to do, unless they begin like an RKNN container:
  * RKR_MODEL_ERR_FILE and a text. With NULL for `bytes`, `size` bytes of the open file `file` are
  * read, as far as they are needed. `signatures_only`: let pass what nobody knows. */
 int rkr_check_format(const uint8_t *bytes, size_t size, int file, uint32_t signatures_only,
@@ -68,7 +68,8 @@ int rkr_read_header(rkr_model *model, rkr_model_header *out);
 int rkr_read_description(rkr_model *model, rkr_model_description *out);
 /* A literal of Python that no runtime reads: how the toolkit was called. */
 int rkr_read_metadata(rkr_model *model, rkr_text *out);
-/* Check what librknnrt takes for granted: the JSON at the end of the file, and that of types. */
+/* Check the parts that librknnrt parses unchecked: the JSON at the end of the file, and the JSON of
+ * types. */
 int rkr_check_model(rkr_model *model);
 
 /* ---- a graph -------------------------------------------------------------------- */
@@ -79,7 +80,7 @@ int rkr_check_model(rkr_model *model);
 #define RKR_LAYOUT_NCHW 2
 #define RKR_LAYOUT_NC1HWC2 64 /* and rows of pixels, where is_pixel */
 
-/* What the file tells to report of an input or output. */
+/* The facts of an input or output that the file gives for reports. */
 #define RKR_TOLD_DTYPE 1
 #define RKR_TOLD_LAYOUT 2
 #define RKR_TOLD_KNOWN_LAYOUT 4
@@ -170,7 +171,7 @@ typedef struct {
     uint32_t w_stride;
 } rkr_view;
 
-/* What of a model decides how its runtime describes the tensors. */
+/* The facts of a model that decide how its runtime describes the tensors. */
 typedef struct {
     uint32_t is_mini;
     uint32_t is_dynamic;

@@ -12,9 +12,9 @@
  * evaluated in float32; a half rounds to the even integer. Infinity is clamped like any large
  * number. A NaN has no integer: RKR_ERR_NAN, dst is then undefined.
  *
- * FLOAT16 ignores zero_point and scale: IEEE 754 binary16 <-> binary32. To float16 a half rounds
- * to even and what is too large becomes infinity. A NaN becomes a quiet NaN with its sign and
- * upper payload bits.
+ * FLOAT16 ignores zero_point and scale: IEEE 754 binary16 <-> binary32. Conversion to float16
+ * rounds ties to even, and larger values become infinity. A NaN becomes a quiet NaN with its sign
+ * and upper payload bits.
  *
  * RKR_ERR_ARGUMENT: a null pointer, another type, a scale that is no positive, normal float, a
  * zero_point that is no value of the type. RKR_ERR_OVERFLOW: a product beyond size_t.

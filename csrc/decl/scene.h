@@ -19,9 +19,9 @@ int rkr_class_map(const rkr_tensor_view *scores, const rkr_mask_geometry *geomet
  * Errors as above; RKR_ERR_SHAPE: several channels. */
 int rkr_value_map(const rkr_tensor_view *view, const rkr_mask_geometry *geometry, float *values);
 
-/* Classes from a network that ends with the number of the highest one (ArgMax): those of the
- * nearest cell. labels[height][width]: integers of `type`, an rknn_tensor_type: INT8, UINT8, INT16,
- * UINT16, INT32, UINT32 or INT64, aligned to it; n_bytes: what may be read.
+/* Classes from a network that ends with the number of the highest one (ArgMax): each pixel gets the
+ * number of the nearest cell. labels[height][width]: integers of `type`, an rknn_tensor_type: INT8,
+ * UINT8, INT16, UINT16, INT32, UINT32 or INT64, aligned to it; n_bytes: what may be read.
  *
  * Errors as above; RKR_ERR_SHAPE: n_bytes is too small, or a number is not 0..255. */
 int rkr_label_map(const void *labels, size_t n_bytes, int32_t type, uint32_t height, uint32_t width,

@@ -13,7 +13,7 @@
 typedef struct {
     uint64_t id;
     rknn_tensor_mem *mem;
-    uint8_t *data; /* what the CPU sees of it; NULL: nothing */
+    uint8_t *data; /* where the CPU sees it; NULL: nowhere */
     void *map;     /* our mapping of a file descriptor; NULL: none */
     size_t map_bytes;
     int32_t fd; /* to be closed with the memory; -1: none */
@@ -21,7 +21,7 @@ typedef struct {
 
 typedef struct rkr_session {
     const rkr_library *library;
-    rknn_context context; /* what the functions of the runtime take; stale unless is_open */
+    rknn_context context; /* the argument of the runtime's functions; stale unless is_open */
     int32_t is_open;
     int32_t is_matmul; /* it is a product's, not a model's */
     int32_t in_flight; /* a run has begun and nobody has waited for it */
@@ -41,8 +41,8 @@ rkr_session *rkr_session_new(const rkr_library *library);
 void rkr_session_free(rkr_session *session);
 
 /* rknn_init; the session is open when that succeeds. With a `parent` (open, and alive until this
- * session is freed) the context uses the weights of the parent's, which is therefore destroyed
- * after it, whoever is closed first; `extend` must then be given, and its ctx is filled in. */
+ * session is freed) the context uses the parent's weights, so the parent's context is destroyed
+ * after it in any order of closing; `extend` must then be given, and its ctx is filled in. */
 int rkr_session_init(rkr_session *session, rkr_session *parent, void *model, uint32_t size,
                      uint32_t flag, rknn_init_extend *extend);
 
@@ -52,7 +52,7 @@ int rkr_session_dup(rkr_session *session, rkr_session *parent);
 /* Take over a context that foreign code made: it is destroyed with the session. */
 int rkr_session_adopt(rkr_session *session, rknn_context context);
 
-/* rknn_matmul_create, or with several shapes rknn_matmul_create_dynamic_shape, likewise. */
+/* The same with rknn_matmul_create, or for several shapes rknn_matmul_create_dynamic_shape. */
 int rkr_session_init_matmul(rkr_session *session, rknn_matmul_info *info, uint32_t n_shapes,
                             rknn_matmul_shape shapes[], rknn_matmul_io_attr io_attrs[]);
 
@@ -87,7 +87,7 @@ int rkr_session_wait(rkr_session *session);
 /* The memory of that number; NULL when it was released. */
 rknn_tensor_mem *rkr_session_memory(const rkr_session *session, uint64_t id);
 
-/* What the CPU sees of it; NULL when it was released, or cannot be seen. */
+/* Where the CPU sees it; NULL if it was released or is invisible. */
 uint8_t *rkr_session_data(const rkr_session *session, uint64_t id);
 
 /* rknn_destroy_mem, after a run in flight; RKR_OK for a memory that was released already. */
@@ -96,7 +96,7 @@ int rkr_session_destroy_mem(rkr_session *session, uint64_t id);
 /* rknn_destroy_mem for every memory, then rknn_destroy (rknn_matmul_destroy), unless a child uses
  * the context; tries all of them. Returns the status of the latter, of its own context or of a
  * parent's that waited for this one, and in `*memory_status` the first failure of the others, or
- * RKNN_SUCC. A session that is not open is left alone. */
+ * RKNN_SUCC. A closed session is left alone. */
 int rkr_session_close(rkr_session *session, int *memory_status);
 
 /* Forget everything and release nothing: in a forked child. */

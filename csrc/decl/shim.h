@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Door to a vendor library: open it, ask what it has, forward calls to it.
+ * Door to a vendor library: open it, ask for its functions, forward calls to it.
  *
  * Every forward returns the vendor's status unchanged, or RKR_ERR_UNAVAILABLE
  * when the library lacks the function. Functions of the vendor that return a
@@ -102,7 +102,7 @@ typedef struct rkr_steps {
     int64_t done_ns;    /* the outputs are synced from the device */
 } rkr_steps;
 
-/* What the cores of an NPU have to do, for contexts that may run on any of several. */
+/* The work of an NPU's cores, for contexts that may run on any of several. */
 typedef struct rkr_cores rkr_cores;
 
 /* NULL where there is no memory. */
@@ -142,9 +142,9 @@ typedef struct {
 #define RKR_STEP_SYNC_OUTPUT 2
 int rkr_run_synced(rkr_bound_model *model);
 
-/* The outputs of a run: rknn_outputs_get, a check of their sizes, a copy of those that the
- * runtime keeps in its own memory, rknn_outputs_release; in one call because what the runtime
- * gave must be given back whatever interrupts the caller.
+/* The outputs of a run: rknn_outputs_get, a check of their sizes, a copy of those that the runtime
+ * keeps in its own memory, rknn_outputs_release; in one call because the runtime must get its
+ * buffers back whatever interrupts the caller.
  *
  * `arrays[i]` is where output i goes and `sizes[i]` its bytes; NULL: nobody wants it. Where
  * outputs[i].is_prealloc the runtime writes there itself. `*failed` is the step and `*failed_index`

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Types of the functions by which the simulated runtime is steered, one typedef
- * each: `NAME_fn`. The library exports them beside the vendor's API; a client
+ * each: `NAME_fn`. The library exports them in addition to the vendor's API; a client
  * finds them with dlsym, and rknn_sim_version tells it that the NPU is simulated. */
 
 /* One tensor as an executor sees it: compact, in the model's own type (quantized) and in the
@@ -47,8 +47,8 @@ typedef void rknn_sim_latency_fn(uint32_t microseconds);
 
 #define RKNN_SIM_MAX_CORES 3
 
-/* Let runs on so many cores (2 or 3) take 1000 / permille of that time. As set anew, several
- * cores are as fast as one. RKNN_ERR_PARAM_INVALID for other numbers. */
+/* Let runs on so many cores (2 or 3) take 1000 / permille of that time. By default several cores
+ * are as fast as one. RKNN_ERR_PARAM_INVALID for other numbers. */
 typedef int rknn_sim_core_speed_fn(uint32_t cores, uint32_t permille);
 
 /* Let every run move so many bytes over a bus that all cores share, and that moves so many in a

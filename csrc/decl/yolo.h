@@ -2,10 +2,10 @@
  *
  * Decoding of YOLO heads and non-maximum suppression.
  *
- * Every head is decoded from tensors as the runtime delivers them: scores are compared with
- * the threshold in the stored domain, and survivors alone are dequantized. A prediction whose
- * score or box is not finite is dropped. Results come in the order of falling score;
- * equal scores keep the order of the predictions in the head. */
+ * Every head is decoded from tensors as the runtime delivers them: scores are compared with the
+ * threshold in the stored domain, and survivors alone are dequantized. A prediction with an
+ * infinite or NaN score or box is dropped. Results come in the order of falling score; equal scores
+ * keep the order of the predictions in the head. */
 
 /* A tensor of one image in native memory. Channel c of cell p (p = y * width + x) is
  * element ((c / c2) * plane + p) * c2 + c % c2: NC1HWC2 as it is, NCHW with c2 = 1, and
@@ -120,7 +120,7 @@ typedef struct {
     uint32_t objectness_first;
 } rkr_yolo_prior;
 
-/* What a value v of an angle stands for. */
+/* The meaning of a value v of an angle. */
 #define RKR_ANGLE_SIGMOID 0 /* (v - 0.25) * pi */
 #define RKR_ANGLE_LOGIT 1   /* the same of 1 / (1 + e^-v) */
 #define RKR_ANGLE_RADIANS 2 /* v */
@@ -132,7 +132,7 @@ typedef struct {
 #define RKR_SCORE_SOFTMAX 2 /* rkr_yolo_decode_priors alone */
 
 /* A model's head, filled once, and all that decoding a frame of it takes. `decode` is one of the
- * functions rkr_yolo_decode_* below, each of which says what it reads of the head. */
+ * functions rkr_yolo_decode_* below, each of which documents the fields that it reads. */
 typedef struct rkr_yolo_decoder rkr_yolo_decoder;
 typedef int rkr_yolo_decode_fn(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 struct rkr_yolo_decoder {

@@ -3,9 +3,9 @@
  * Candidates of one frame: collected in the order of the head's predictions, limited to
  * the best max_candidates, suppressed, written out.
  *
- * The buffer holds up to twice max_candidates. When it is full, the better half stays, in the
- * order in which it came. So the limit costs O(log n) per candidate, and of equal scores the
- * earlier prediction still wins. */
+ * The buffer holds up to twice max_candidates. When it is full, the better half stays, in its
+ * original order. So the limit costs O(log n) per candidate, and of equal scores the earlier
+ * prediction still wins. */
 #include "decode/candidates.h"
 #include "decode/nms.h"
 #include "decode/sort.h"
@@ -89,7 +89,7 @@ static void sort_candidates(rkr_yolo_workspace *workspace) {
     rkr_sort_keys(workspace->keys, workspace->scratch, workspace->n_candidates);
 }
 
-/* Keep the best max_candidates, in the order in which they came. */
+/* Keep the best max_candidates, in their original order. */
 static void halve_candidates(rkr_yolo_workspace *workspace) {
     if (workspace->n_candidates <= workspace->max_candidates) {
         return;

@@ -27,7 +27,7 @@ struct rkr_yolo_workspace {
 /* Checks what every head needs, and empties the workspace. */
 int rkr_decode_begin(rkr_yolo_decoder *decoder, uint64_t n_predictions);
 
-/* Add a candidate; in the order of the head's predictions. Drops what is not finite. */
+/* Add a candidate; in the order of the head's predictions. Drops infinite and NaN values. */
 void rkr_candidate_push(rkr_yolo_workspace *workspace, const float box[4], float score,
                         uint32_t class_id, uint32_t source);
 

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* NaN stays NaN and does not count. If the highest value is infinite, the infinite values
+/* NaN stays NaN and is ignored. If the highest value is infinite, the infinite values
  * share the whole weight and all others get 0. */
 static void apply_softmax(float *values, uint32_t n) {
     float highest = -INFINITY;

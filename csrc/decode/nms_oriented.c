@@ -4,7 +4,7 @@
  *
  * As for upright boxes, with the IoU of the two rectangles themselves: one is cut by the
  * four sides of the other (Sutherland and Hodgman, 1974), areas are by the shoelace
- * formula, in double. Pairs whose upright hulls do not meet are not cut. */
+ * formula, in double. Pairs with separate upright hulls are left out. */
 #include "decode/candidates.h"
 #include "decode/sort.h"
 
@@ -32,7 +32,7 @@ static double side(const point *a, const point *b, const point *p) {
     return (b->x - a->x) * (p->y - a->y) - (b->y - a->y) * (p->x - a->x);
 }
 
-/* Keep what lies on the inner side of an edge. A convex polygon crosses a line twice, so
+/* Keep the part on the inner side of an edge. A convex polygon crosses a line twice, so
  * the result has at most one corner more. */
 static int cut(const point *src, int n, const point *a, const point *b, point *dst) {
     int kept = 0;

@@ -9,12 +9,12 @@
  * integer, and negative ones are below them, so one signed comparison per element width serves
  * int8, uint8 (sign bit flipped), int16, float16 and float32.
  *
- * In NC1HWC2 the c2 lanes of a cell are neighbours, and so are the cells of a channel
- * group: a step takes 128 bytes (8 cells of 16 lanes), joins all channel groups, and looks
- * at single cells only when something hit. Lanes outside of the channel range are masked
- * in the first and the last group. NCHW is the same with c2 = 1: 64 cells a step, one
- * channel after the other. Only integers are compared: every variant gives the same bits.
- * The kernels are in scan_groups_tmpl.h and scan_rows_tmpl.h. */
+ * In NC1HWC2 the c2 lanes of a cell are neighbours, as are the cells of a channel group: a step
+ * takes 128 bytes (8 cells of 16 lanes), joins all channel groups, and looks at single cells only
+ * when something hit. Lanes outside of the channel range are masked in the first and the last
+ * group. NCHW is the same with c2 = 1: 64 cells a step, one channel after the other. Only integers
+ * are compared: every variant gives the same bits. The kernels are in scan_groups_tmpl.h and
+ * scan_rows_tmpl.h. */
 #include "decode/scan.h"
 #include "kernels/cpu.h"
 #include "kernels/movemask.h"
@@ -220,7 +220,7 @@ typedef uint32_t best_fn(const rkr_scan *scan, uint32_t cell, int32_t *element);
 
 enum { GROUPS, ROWS, PLANES, N_LAYOUTS };
 
-/* Planes are those of single bytes; planes of wider elements are scanned as groups of one lane. */
+/* Planes have single bytes; planes of wider elements are scanned as groups of one lane. */
 static scan_fn *const SCAN[N_LAYOUTS][RKR_TYPES][RKR_CPU_LEVELS] = {
     [GROUPS] = {[RKNN_TENSOR_INT8] = SCAN_BY(groups_8),
                 [RKNN_TENSOR_UINT8] = SCAN_BY(groups_u8),

@@ -109,7 +109,7 @@ static void label_block(const scores *scores, uint32_t cell, uint32_t n, uint8_t
         first += lanes;
     }
     if (rkr_view_is_8_bit(view)) {
-        memcpy(labels, best.uint8.labels, n); /* at the same place as those of int8 */
+        memcpy(labels, best.uint8.labels, n); /* at the same index as for int8 */
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -135,7 +135,7 @@ static void label_row(const scores *scores, uint32_t row, uint8_t *labels) {
     }
 }
 
-/* What a row of pixels is made of: two rows of cells and the weight of the lower one. */
+/* The parts of a row of pixels: two rows of cells and the weight of the lower one. */
 typedef struct {
     uint32_t upper, lower;
     float weight;
@@ -432,7 +432,7 @@ int rkr_value_map(const rkr_tensor_view *view, const rkr_mask_geometry *geometry
     const rkr_axis across = rkr_axis_across(geometry, view), down = rkr_axis_down(geometry, view);
     const uint32_t width = view->width, n_pixels = geometry->width;
     columns columns = {NULL, NULL, NULL};
-    /* Two rows, and what lies between them with the last cell once more. */
+    /* Two rows and the rows between them, with the last cell once more. */
     float *cells = malloc((3 * (size_t)width + 1) * sizeof *cells);
     if (cells == NULL || !columns_init(&columns, &across, n_pixels)) {
         status = RKR_ERR_MEMORY;

@@ -47,8 +47,8 @@ static void merge_sort(uint64_t *keys, uint64_t *scratch, size_t n) {
     }
 }
 
-/* One pass puts most keys of a frame into a bucket of their own; the few that share a bucket are
- * sorted in it. */
+/* One pass puts most keys of a frame into separate buckets; the few that share one are sorted in
+ * it. */
 #define BUCKETS 256u
 #define LEAST_FOR_BUCKETS 48u
 

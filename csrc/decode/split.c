@@ -51,7 +51,7 @@ static float mean_of_bytes(const uint8_t *bins, uint32_t n, bool is_signed, cons
     if (!is_signed) {
         return mean_of(bins, n, false, powers);
     }
-    /* With the number known the compiler unrolls; 16 is that of every YOLO. */
+    /* With a known number the compiler unrolls; every YOLO has 16. */
     return n == 16 ? mean_of(bins, 16, true, powers) : mean_of(bins, n, true, powers);
 }
 
@@ -100,7 +100,7 @@ static float load_angle(const rkr_yolo_decoder *head, uint32_t cell) {
     return (value - 0.25f) * 3.14159265f;
 }
 
-/* The distances are along the axes of the box, from a point that is not its centre. */
+/* The distances are along the axes of the box, from a point other than its centre. */
 static void push_oriented(const branch_decoder *decoder, const float distances[4], float x, float y,
                           float score, uint32_t class_id, uint32_t source) {
     float angle = load_angle(decoder->head, source);

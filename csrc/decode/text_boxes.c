@@ -3,7 +3,7 @@
  * Boxes around text, from a map of probabilities; see decl/text.h.
  *
  * Cells are compared as they are stored, 64 at a time, and become runs: neighbours in a row that
- * are text. Runs that touch those of the row above belong to one part (union-find). For the
+ * are text. Runs that touch runs of the row above belong to one part (union-find). For the
  * smallest rectangle the first and last cell of each row of a part are enough, because its convex
  * hull has no other corners; one side of the rectangle lies on a side of the hull (Freeman and
  * Shapira, 1975). PaddleOCR finds contours, whose hulls are the same, and lets its rectangle grow
@@ -304,7 +304,7 @@ static bool box_of(const rkr_tensor_view *map, const rkr_text_options *options, 
     return true;
 }
 
-/* Where the next box goes; NULL: all that are there have higher scores. */
+/* The place of the next box; NULL: all present ones have higher scores. */
 static float *place_for(float score, float *corners, float *scores, size_t capacity,
                         size_t *count) {
     if (*count < capacity) {

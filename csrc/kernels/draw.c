@@ -8,10 +8,10 @@
  *
  *     coverage = min(max(radius + 1/2 - distance, 0), 1)
  *
- * which makes edges smooth, ends and joints round, and a line without length a disc. The
- * distance is that to the infinite line beside the segment, and to an end beyond it. It is
- * computed in double, from coordinates that may lie far outside of the image; of each row
- * only the pixels are visited that the line can reach. */
+ * which makes edges smooth, ends and joints round, and a line without length a disc. Along the
+ * segment this is the distance to its line, beyond it the distance to an end. It is computed in
+ * double, from coordinates that may lie far outside of the image; of each row only the pixels are
+ * visited that the line can reach. */
 #include "kernels/sizes.h"
 #include "rkr.h"
 
@@ -112,7 +112,7 @@ typedef struct {
     double dx, dy;         /* from there to the lower end; dy >= 0 */
     double part_per_row;   /* 1 / dy, which is finite: dy is a difference of floats; or 0 */
     double length, ux, uy; /* of the line, and its direction; 1, 0 for a disc */
-    double reach;          /* distance from which a pixel is not covered */
+    double reach;          /* distance from which a pixel stays uncovered */
 } stroke;
 
 static stroke to_stroke(const float *line) {
@@ -136,7 +136,7 @@ static inline double part_at(const stroke *s, double y) {
     return part <= 0 ? 0 : part >= 1 ? 1 : part;
 }
 
-/* How much of a pixel is covered whose centre is so far along the line and beside it. */
+/* The covered part of a pixel, by the distance of its centre along the line and across it. */
 static inline double coverage(const stroke *s, double along, double across) {
     const double beyond = along < 0 ? along : along > s->length ? along - s->length : 0;
     return s->reach - (beyond != 0 ? sqrt(beyond * beyond + across * across) : fabs(across));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Up to MOST_RUNS runs of RUN bytes, group_bytes apart, side by side into each of `rows` pixels.
- * Every run of a pixel is read before the first is written. Each has a variable of its own: of
- * an array, compilers copy the bytes through memory.
+ * Every run of a pixel is read before the first is written. Each has a separate variable: compilers
+ * copy the bytes of an array through memory.
  *
  * Parameter: RUN, the bytes of a run. */
 

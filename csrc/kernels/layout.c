@@ -138,7 +138,7 @@ static void fill_rows(void *dst, size_t stride, size_t rows, size_t count, size_
     }
 }
 
-/* Fill what has no source: the missing channels of the last group, the positions from
+/* Fill the elements without a source: the missing channels of the last group, the positions from
  * hw to plane, and whole groups. */
 static void fill_padding(void *dst, const rkr_tensor *t, size_t element_size, uint64_t pad) {
     for (size_t group = 0; group < t->n * t->c1; group++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a letterbox needs around the resized image: its border, and the way back.
+ * The other parts of a letterbox: its border, and the way back from it.
  *
  * Byte (y, x, c) of the frame is at y * stride + x * channels + c. The border is every pixel
- * outside of the rectangle at (top, left); a row of it is one run above and below, and two runs
- * beside. */
+ * outside of the rectangle at (top, left); a row of it is one run above and below the rectangle,
+ * and two runs left and right of it. */
 #include "kernels/sizes.h"
 #include "rkr.h"
 

@@ -7,7 +7,7 @@
  *
  * The formulas are the vendor's (RKNN API guide, "Quantification and dequantization"),
  * which leaves the rounding of a half open: it goes to the even integer, as in IEEE 754,
- * ONNX QuantizeLinear and NumPy. Every step is a float32 operation of its own. A normal
+ * ONNX QuantizeLinear and NumPy. Every step is a separate float32 operation. A normal
  * scale keeps all products normal, so that NEON, which flushes denormals on 32-bit ARM,
  * computes the same bits. */
 #include "kernels/quantize.h"

@@ -12,9 +12,8 @@
  * where upper and lower are the same row when the ratio is odd in y. These are the very bits
  * of the general formula in blend.h.
  *
- * The vector variant takes images of 3 and 4 channels; it chooses the channels by the
- * shuffle that it needs anyway. Plain C does the pixels for which a vector would pass the end of a
- * row. */
+ * The vector variant takes images of 3 and 4 channels; it chooses the channels by the shuffle that
+ * it needs anyway. Plain C computes the pixels where a vector would pass the end of a row. */
 #include "kernels/resize_exact.h"
 #include "kernels/sizes.h"
 #include "kernels/vectors.h"

@@ -27,7 +27,7 @@ size_t rkr_count_plane_bytes(size_t dst);
  * is aligned for uint32_t. */
 void rkr_prepare_plane(rkr_plane_columns *at, void *memory, size_t src, size_t sub, size_t dst);
 
-/* Resample a row of at->samples bytes to at->width lanes; with the slack behind them. */
+/* Resample a row of at->samples bytes to at->width lanes; with the slack after them. */
 typedef void rkr_plane_row_fn(const uint8_t *src, const rkr_plane_columns *at, int16_t *dst);
 
 /* The variant in use. */

@@ -26,7 +26,7 @@ typedef struct {
     size_t held[2];
 } channel;
 
-/* The row without what lies between its samples. */
+/* The row without the bytes between its samples. */
 static const uint8_t *samples_of(const channel *ch, size_t number) {
     const uint8_t *src = ch->data + number * ch->stride;
     if (ch->step == 1) {

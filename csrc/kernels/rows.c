@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Many short runs. A copy whose length the compiler knows is a single move and no call of
- * memcpy, so the lengths that occur most have loops of their own. */
+ * memcpy, so the usual lengths have separate loops. */
 #include "kernels/rows.h"
 #include "kernels/cpu.h"
 #include "kernels/sizes.h"

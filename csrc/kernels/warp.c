@@ -30,7 +30,7 @@ static const uint8_t *tap(const image *src, int32_t x, int32_t y, float *weight)
 }
 
 static void pixel(const image *src, double u, double v, uint8_t *dst) {
-    /* The comparison fails for what is no number, too. */
+    /* The comparison fails for NaN, too. */
     if (!(u > -1.0 && v > -1.0 && u < (double)src->width && v < (double)src->height)) {
         memset(dst, 0, src->channels);
         return;

@@ -351,8 +351,8 @@ RKR_VECTOR_INLINE rkr_lanes blended(const rkr_yuv_row *r, size_t channel, size_t
     return rkr_blend_lanes(upper, lower, rkr_fill_lanes(r->weight[channel]));
 }
 
-/* `luma` and `differences`: what is blended of two rows; constants in every use, so that each
- * case is a loop of its own. */
+/* `luma` and `differences`: which rows are blended of two; constants in every use, so that each
+ * case is a separate loop. */
 RKR_VECTOR_INLINE void color_block(const rkr_yuv_row *r, size_t x, bool luma, bool differences,
                                    uint8_t *dst) {
     const rkr_yuv_factors k = r->k;

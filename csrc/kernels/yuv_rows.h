@@ -2,9 +2,9 @@
  *
  * Rows of a camera frame to a row of RGB or gray.
  *
- * Values are held in 1/128 (blend.h), the factors k of decl/image.h in 1/2^13, and
- * products mh(a, b) = (a * b + 2^14) >> 15 so in 1/32. What is subtracted from Y, U and V
- * is subtracted once, from their sum:
+ * Values are held in 1/128 (blend.h), the factors k of decl/image.h in 1/2^13, and products
+ * mh(a, b) = (a * b + 2^14) >> 15 so in 1/32. The offsets of Y, U and V are subtracted once, from
+ * their sum:
  *
  *     channel 0:  (mh(Y, k_luma) + mh(first, k_first) + constant) >> 5
  *
@@ -26,7 +26,7 @@ typedef struct {
     int16_t fine_luma, fine_black; /* of rkr_yuv_tinted_row */
 } rkr_yuv_factors;
 
-/* What a row of the result is made of: upper and lower rows of luma, first, last, as lanes of
+/* The parts of a row of the result: upper and lower rows of luma, first, last, as lanes of
  * the result's width, behind which RKR_ROW_SLACK may be read. */
 typedef struct {
     const int16_t *upper[3], *lower[3];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the vendor's runtimes answer about a tensor, in the logical, the native and the NHWC view.
- * The rules were found by asking the runtimes (librknnmrt 2.3.2 on RV1106, librknnrt 2.3.2 and
- * 1.5.2 on RK3588) about some hundred models; the tests hold them to the recorded answers. The
+ * The answers of the vendor's runtimes about a tensor, in the logical, the native and the NHWC
+ * view. The rules were found by asking the runtimes (librknnmrt 2.3.2 on RV1106, librknnrt 2.3.2
+ * and 1.5.2 on RK3588) about some hundred models; the tests hold them to the recorded answers. The
  * container decides whose rules hold, because each runtime reads only its own: mini files are
- * librknnmrt's. Sizes are those of one image, times the batch. */
+ * librknnmrt's. Sizes are one image's, times the batch. */
 #include <math.h>
 #include <stdio.h>
 
@@ -188,7 +188,7 @@ static void describe_output(describer *self) {
          product(padded, 4) * self->told_item);
 }
 
-/* What of a tensor contradicts the rest; NULL: nothing. */
+/* The field of a tensor that contradicts the others; NULL: none. */
 static const char *contradiction(describer *self) {
     const rkr_model_tensor *t = self->file;
     if (self->item == 0 || (t->layout > RKR_LAYOUT_NCHW && t->layout != RKR_LAYOUT_NC1HWC2)) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a file says of the model besides its graphs. Model: slots 1 NPU, 3 how the toolkit was
- * called, and by container (mini, standard) 5, 7 toolkit, 6, 8 SoC, 7, 9 framework, 8, 11 custom
- * string; of standard ones 12 and 13 the types that are told to callers (texts of JSON), 14 batch
- * (text), 19 {0 bytes of weights, 1 of scratch memory}. Mini containers have these sizes in
+ * The facts of a model in its file, apart from the graphs. Model: slots 1 NPU, 3 how the toolkit
+ * was called, and by container (mini, standard) 5, 7 toolkit, 6, 8 SoC, 7, 9 framework, 8, 11
+ * custom string; of standard ones 12 and 13 the types that are told to callers (texts of JSON), 14
+ * batch (text), 19 {0 bytes of weights, 1 of scratch memory}. Mini containers have these sizes in
  * their header. */
 #include "modelfile/modelfile.h"
 
@@ -107,7 +107,7 @@ static int order_of_ports(const void *a, const void *b) {
     return order_of(one->at, one->length, other->at, other->length);
 }
 
-/* What was read of one name, to all that have it. */
+/* Copy the facts of one name to all tensors of this name. */
 static void tell(const ports *to, const char *name, size_t length, uint32_t type, uint32_t told) {
     uint32_t first = 0, end = to->count;
     while (first < end) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Flatbuffers that are not trusted: what lies outside reads as 0 and marks the whole as bad. */
+ * Untrusted flatbuffers: bytes outside of them read as 0 and mark the whole as bad. */
 #pragma once
 
 #include "modelfile/source.h"

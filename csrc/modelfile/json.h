@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * JSON, read by position: nothing is kept but what is asked for. The first thing that is wrong is
+ * JSON, read by position: only requested values are kept. The first thing that is wrong is
  * in `why`, and then nothing more is read. */
 #pragma once
 

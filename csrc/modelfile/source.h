@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bytes of a model: in memory, or of an open file, of which a block is read when something
- * in it is wanted. A file is not mapped: one that somebody cuts short would end the process. */
+ * The bytes of a model: in memory, or of an open file, which is read in blocks, when their bytes
+ * are needed. A file is not mapped: one that somebody cuts short would end the process. */
 #pragma once
 
 #include <stdbool.h>

@@ -298,7 +298,7 @@ int rkr_session_wait(rkr_session *session) {
     return session->is_lost ? RKNN_ERR_TIMEOUT : status;
 }
 
-/* Position of a memory; n_entries if it is not there. */
+/* Position of a memory; n_entries if it is missing. */
 static size_t find(const rkr_session *session, uint64_t id) {
     size_t i = 0;
     while (i < session->n_entries && session->entries[i].id != id) {

@@ -309,7 +309,7 @@ int rkr_run_synced(rkr_bound_model *model) {
     return status;
 }
 
-/* Copy what the runtime keeps itself; RKR_ERR_SHAPE at the first output of another size. */
+/* Copy the outputs that the runtime keeps; RKR_ERR_SHAPE at the first output of another size. */
 static int take_outputs(uint32_t n_outputs, const rknn_output outputs[], void *const *arrays,
                         const uint32_t *sizes, size_t *failed_index) {
     for (uint32_t i = 0; i < n_outputs; i++) {

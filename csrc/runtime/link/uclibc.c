@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a static archive made for uClibc wants and other C libraries lack: the tables
+ * Symbols that a static archive made for uClibc needs and other C libraries lack: the tables
  * behind <ctype.h>, which uClibc's macros read directly.
  *
  * Both tables answer for -128..255 (any signed or unsigned char, and EOF) and are
