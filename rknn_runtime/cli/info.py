@@ -68,6 +68,8 @@ class _Described:
     symptoms: tuple[Symptom, ...] | None
     layers: Sequence[Layer] | None
     faults: tuple[str, ...]
+    #: Whether the symptoms include those of photos.
+    has_photos: bool
 
     def warnings(self) -> list[str]:
         """Return surprising properties and known faults of the toolkit."""
@@ -130,7 +132,8 @@ def run(arguments: Namespace) -> int:
         symptoms = _judged(model, arguments.photos) if arguments.health else None
         layers = read_layers(model) if arguments.layers else None
         faults = _faults(model)
-        described.append(_Described(model, info, emulation, symptoms, layers, faults))
+        has_photos = arguments.photos is not None
+        described.append(_Described(model, info, emulation, symptoms, layers, faults, has_photos))
     if arguments.json:
         for one in described:
             print(json.dumps(_as_json(one)))
@@ -306,7 +309,8 @@ def _page(one: _Described) -> list[str]:
         lines += ["", "warnings", *table([[f"  - {text}"] for text in warnings])]
     if one.symptoms is not None:
         rows = [[f"- {symptom.kind}: {symptom}"] for symptom in one.symptoms]
-        lines += _section("health", rows or [["nothing found"]])
+        place = "" if one.has_photos else " in the file; with --photos FOLDER also in detections"
+        lines += _section("health", rows or [[f"nothing found{place}"]])
     if one.emulation is not None:
         lines += _section("on the emulated NPU", _emulation_rows(one.emulation))
     if one.layers is not None:

@@ -134,7 +134,8 @@ def test_the_command_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     page = capsys.readouterr().out
     assert "\nhealth\n  - saturation: 'output0' was measured" in page
     assert main(["info", "--health", str(MODEL)]) == 0
-    assert capsys.readouterr().out.endswith("\nhealth\n  nothing found\n")
+    said = "\nhealth\n  nothing found in the file; with --photos FOLDER also in detections\n"
+    assert capsys.readouterr().out.endswith(said)
     assert main(["info", "--health", str(ill), str(MODEL)]) == 0
     title, *rows = capsys.readouterr().out.splitlines()
     assert title.split()[-1] == "health"
