@@ -33,6 +33,7 @@ class OnnxGraph:
         inputs: Names and shapes of the inputs that are not constants; open sizes are None.
         outputs: Names of the outputs.
         metadata: The metadata of the exporter.
+        has_open_batch: Whether an input of any number of images became one of one image.
     """
 
     def __init__(
@@ -48,9 +49,15 @@ class OnnxGraph:
             take_in_weights(onnx, model, folder)
             _fill_in_defaults(onnx, model)
             _write_clips_out(onnx, model)
+            self.has_open_batch = False
+            weights = {each.name for each in model.graph.initializer}
             for each in model.graph.input:
+                first, *others = _shape(each) or (0,)
                 if sizes and each.name in sizes:
                     _fix(each, sizes[each.name])
+                elif first is None and all(others) and others and each.name not in weights:
+                    _fix(each, [1, *(size or 0 for size in others)])
+                    self.has_open_batch = True
             _infer_shapes(onnx, model)
         except OSError:
             raise

@@ -90,10 +90,13 @@ def plan_of(
     cut: tuple[str, ...] = ()
     found: CutHead | None = None
     notes: list[str] = []
+    if graph.has_open_batch:
+        notes.append("one image at a time, as the file leaves their number open")
     if not keep_graph and "outputs" not in load and said in (None, "detect"):
         count = None if named is None else len(named)
         try:
-            cut, found, notes = _cut(graph, head, count, task)
+            cut, found, more = _cut(graph, head, count, task)
+            notes += more
         except ValueError as error:
             if head != "auto":
                 raise

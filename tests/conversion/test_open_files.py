@@ -106,6 +106,23 @@ def test_an_open_network_is_described(opened, capsys):
     assert "images [open, 3, open, open]" in page and "--imgsz 640" in page
 
 
+def test_an_open_number_of_images_is_one(tmp_path, capsys):
+    """If nothing else is open; shapes of the user's come first."""
+    net = nets.classifier()
+    channels, *size = net.inputs["images"][1:]
+    net.inputs["images"] = ["batch", channels, *size]
+    path = tmp_path / "net.onnx"
+    path.write_bytes(net.model())
+    made = plan(path)
+    assert made.size == tuple(size) and "one image at a time" in made.notes[0]
+    (given,) = onnx.load_model_from_string(made.onnx).graph.input
+    assert [each.dim_value for each in given.type.tensor_type.shape.dim] == [1, channels, *size]
+    assert main(["predict", str(path), "--for", "rk3588"]) == 0
+    two = plan(path, inputs=["images"], input_size_list=[[2, channels, *size]])
+    (given,) = onnx.load_model_from_string(two.onnx).graph.input
+    assert given.type.tensor_type.shape.dim[0].dim_value == 2
+
+
 def test_weights_in_another_file_are_read(beside, tmp_path, monkeypatch, capsys):
     """From any working directory."""
     monkeypatch.chdir(tmp_path)
