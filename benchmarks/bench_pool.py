@@ -10,13 +10,19 @@ Python's share are measured. In one run, on the same model and frames:
 `Pool.map`, against ez-rknn-async if it is installed, two threads a core: milliseconds from
   arrival to result, CPU time and voluntary context switches;
 * where the time of a pool's frame goes, phase by phase;
+* how late an event loop wakes while it awaits frames, beside one that sleeps instead, in all and
+  without the time for which the loop's thread was ready and Linux gave it no CPU;
 * the latency of a frame at low load, against the bare `Detector`;
 * many frames: in order, every one once, and how much memory grows.
+
+Below its capacity an ideal pool shows the run time as p50 and p99 of evenly spaced frames and of
+these bursts; what is above is what it takes to wake threads and to get the CPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
 import importlib.util
 import json
@@ -232,6 +238,48 @@ def latency(data: bytes, control: Control) -> None:
     print(f"  a pool adds {extra:.3f} ms")
 
 
+async def lateness(pool: Pool | None) -> np.ndarray:
+    """Milliseconds that a task wakes late while six others await: in all, and without queueing."""
+    image, late, is_over = frames(1)[0], [], False
+
+    async def tick() -> None:
+        path = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+        with path.open("rb") as file:
+
+            def queued_ms() -> float:
+                file.seek(0)
+                return int(file.read().split()[1]) / 1e6
+
+            while not is_over:
+                queued, begin = queued_ms(), time.perf_counter()
+                await asyncio.sleep(0.001)
+                more = 1000 * (time.perf_counter() - begin) - 1
+                late.append((more, more - queued_ms() + queued))
+
+    async def ask() -> None:
+        for _ in range(200):
+            await (asyncio.sleep(0.005) if pool is None else pool.detect(image))
+
+    ticking = asyncio.create_task(tick())
+    await asyncio.gather(*(ask() for _ in range(6)))
+    is_over = True
+    await ticking
+    return np.array(late)
+
+
+def event_loop(data: bytes, control: Control) -> None:
+    control.set_latency(5000)
+    print("\nmilliseconds that an event loop wakes late, run time 5 ms on 3 cores, 6 tasks")
+    print(f"  {'':16}{'p50':>8}{'p99':>8}{'most':>8}{'without queueing p99':>24}{'most':>8}")
+    with Pool(data, library="sim", core_masks=CORES * 2) as pool:
+        for name, given in (("asyncio.sleep", None), ("pool.detect", pool)):
+            total, own = asyncio.run(lateness(given)).T
+            p50, p99 = np.percentile(total, (50, 99))
+            print(f"  {name:16}{p50:8.2f}{p99:8.2f}{total.max():8.2f}", end="")
+            print(f"{np.percentile(own, 99):24.2f}{own.max():8.2f}")
+    control.set_latency(0)
+
+
 def resident_kb() -> int:
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return pages * os.sysconf("SC_PAGESIZE") // 1024
@@ -269,6 +317,7 @@ def main() -> None:
     arrivals(data, options.rounds, options.seconds)
     phases(data, control)
     latency(data, control)
+    event_loop(data, control)
     soak(data, options.frames)
 
 
