@@ -114,6 +114,12 @@ def cases():
             out.size // 3,
             lambda source=source, out=out: resize_bilinear(source, out.shape[:2], out=out),
         )
+    turned = np.empty_like(image)
+    yield (
+        "BGR to RGB in the same size, per pixel",
+        720 * 1280,
+        lambda: resize_bilinear(image, (720, 1280), channels=(2, 1, 0), out=turned),
+    )
     deep, deep_half = image.repeat(2, axis=2)[..., :4].copy(), np.empty((360, 640, 4), np.uint8)
     yield (
         "resize 2:1, 4 channels, per pixel",

@@ -21,6 +21,7 @@ __all__ = [
     "MAX_DIMENSION",
     "SCALE_RANGE",
     "Array",
+    "SeenOuts",
     "Span",
     "as_float",
     "as_int",
@@ -205,8 +206,7 @@ def refuse_overlaps(
     """
     spans = [*taken]
     for i, array in enumerate(outs):
-        begin = int(_cast("uintptr_t", _from_buffer(array)))
-        spans.append((begin, begin + array.nbytes, f"out[{i}]"))
+        spans.append((*_span(array), f"out[{i}]"))
         for k, source in enumerate(inputs):
             if (
                 isinstance(source, _ndarray)
@@ -219,6 +219,43 @@ def refuse_overlaps(
         if begin < end:
             out, owner = (other, name) if other.startswith("out[") else (name, other)
             raise ValueError(f"{out}: expected memory of its own, got that of {owner}")
+
+
+class SeenOuts:
+    """The arrays of an ``out`` that `refuse_overlaps` passed, so that it need not be asked again.
+
+    They are not kept alive.
+    """
+
+    __slots__ = ("_refs", "_spans")
+
+    def __init__(self, outs: Sequence[Array]) -> None:
+        self._refs = list(map(weakref.ref, outs))
+        self._spans = list(map(_span, outs))
+
+    def has(self, outs: Sequence[Array], inputs: Sequence[object]) -> bool:
+        """Tell whether these are the arrays, and no input lies where one of them lies."""
+        if len(outs) != len(self._refs):
+            return False
+        for ref, array in zip(self._refs, outs):
+            if ref() is not array:
+                return False
+        for source in inputs:
+            if type(source) is not _ndarray or source.dtype.kind not in "biuf":
+                return False
+            if not source.flags.c_contiguous:
+                return False
+            first, last = _span(source)
+            for begin, end in self._spans:
+                if begin < last and first < end:
+                    return False
+        return True
+
+
+def _span(array: Array) -> tuple[int, int]:
+    """Return the begin and end of a contiguous array in memory."""
+    begin = int(_cast("uintptr_t", _from_buffer(array)))
+    return begin, begin + array.nbytes
 
 
 def has_pixel_rows(image: Array) -> bool:

@@ -4,6 +4,7 @@
 
     python tools/judge_prediction.py              # each family of networks left out of the fit
     python tools/judge_prediction.py --constants  # print the constants of prediction.py
+    python tools/judge_prediction.py --without NAME ...  # leave these networks out together
     python tools/judge_prediction.py --add board.json --source "who, which board, which clock"
     python tools/judge_prediction.py --networks FOLDER  # NAME_SOC.rknn: renew the layers
 
@@ -246,6 +247,30 @@ def quantile(weighted: Sequence[tuple[float, float]], part: float) -> float:
     return weighted[int(np.searchsorted(sums, part))][0]
 
 
+def report_without(names: Sequence[str]) -> None:
+    """Leave networks out together, and print the ratio of each prediction to the published time."""
+    known = networks()
+    unknown = set(names) - known.keys()
+    if unknown:
+        raise SystemExit(f"--without: expected some of {', '.join(known)}, got {unknown}")
+    times = {(f.network, f.soc): f.ms for f in figures() if f.source == VENDOR}
+    times = {key: ms for key, ms in times.items() if key[0] in known}
+    layers = {key: _features(layers_for(known[key[0]], key[1]), key[1]) for key in times}
+    constants = fit({key: ms for key, ms in times.items() if key[0] not in names}, layers)
+    found, inside = [], 0
+    for name in names:
+        cells = []
+        for soc in SOCS:
+            if (name, soc) in times:
+                ratio = _ms(constants, layers[name, soc], soc) / times[name, soc]
+                is_inside = max(ratio, 1 / ratio) - 1 <= prediction.SPEEDS[soc].spread
+                found.append(max(ratio, 1 / ratio) - 1)
+                inside += is_inside
+                cells.append(f"{ratio:.2f}{' ' if is_inside else '!'}")
+        print(f"{name:24}", *cells)
+    print(f"{inside} of {len(found)} in the shown range, median error {np.median(found):.1%}")
+
+
 def add(result: Path, source: str) -> None:
     """Append the result of a bench on a board to the published times."""
     data = json.loads(result.read_text(encoding="utf-8"))
@@ -266,6 +291,7 @@ def main() -> None:
     parser.add_argument("--constants", action="store_true")
     parser.add_argument("--add", type=Path, metavar="RESULT.json")
     parser.add_argument("--source", default="")
+    parser.add_argument("--without", nargs="+", metavar="NAME")
     parser.add_argument("--networks", type=Path, metavar="FOLDER")
     arguments = parser.parse_args()
     if arguments.networks:
@@ -275,6 +301,9 @@ def main() -> None:
         if not arguments.source:
             parser.error("--source: expected who measured, on which board, at which clock")
         add(arguments.add, arguments.source)
+        return
+    if arguments.without:
+        report_without(arguments.without)
         return
     found = judge()
     for soc in SOCS:

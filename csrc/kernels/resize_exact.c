@@ -323,15 +323,40 @@ RKR_INLINE void halve_four(const uint8_t *upper, const uint8_t *lower, const rkr
     halve_from(upper, lower, at, dst, end);
 }
 
-/* False if the channels are in another order. */
-static bool halve_in_order(const uint8_t *upper, const uint8_t *lower, const rkr_exact_columns *at,
-                           uint8_t *dst) {
+/* Ratio 1: 16 pixels of three channels, or three of four. */
+RKR_INLINE void pick_in_order(const uint8_t *src, const rkr_exact_columns *at, uint8_t *dst,
+                              bool reversed) {
+    const size_t end = whole_blocks(at, 16, 16 * at->src_channels, 48);
+    for (size_t x = 0; x < end; x += 16) {
+        uint8x16x3_t pixels;
+        if (at->src_channels == 3) {
+            pixels = vld3q_u8(src + 3 * x);
+        } else {
+            const uint8x16x4_t all = vld4q_u8(src + 4 * x);
+            pixels = (uint8x16x3_t){{all.val[0], all.val[1], all.val[2]}};
+        }
+        if (reversed) {
+            pixels = (uint8x16x3_t){{pixels.val[2], pixels.val[1], pixels.val[0]}};
+        }
+        vst3q_u8(dst + 3 * x, pixels);
+    }
+    pick_from(src, src, at, dst, end);
+}
+
+/* Ratios 1 and 2; false if the channels are in another order, or a mean of rows is wanted. */
+static bool row_in_order(const uint8_t *upper, const uint8_t *lower, const rkr_exact_columns *at,
+                         uint8_t *dst) {
     const uint8_t *order = at->order;
     const bool forward = order[0] == 0 && order[2] == 2, reversed = order[0] == 2 && order[2] == 0;
     if (order[1] != 1 || !(forward || reversed) || (at->channels == 4 && order[3] != 3)) {
         return false;
     }
-    if (at->src_channels == 4 && forward) {
+    if (at->ratio == 1) {
+        if (upper != lower || at->channels != 3) {
+            return false;
+        }
+        pick_in_order(upper, at, dst, reversed);
+    } else if (at->src_channels == 4 && forward) {
         halve_four(upper, lower, at, dst, false);
     } else if (at->src_channels == 4) {
         halve_four(upper, lower, at, dst, true);
@@ -420,7 +445,7 @@ RKR_VECTOR static void row_vector(const uint8_t *upper, const uint8_t *lower,
         return;
     }
 #if defined(__ARM_NEON)
-    if (at->ratio == 2 && halve_in_order(upper, lower, at, dst)) {
+    if (at->ratio <= 2 && row_in_order(upper, lower, at, dst)) {
         return;
     }
 #endif

@@ -86,8 +86,9 @@ def run(arguments: Namespace) -> None:
     print("\n".join([*table(facts), "", *table(rows)]))
     print(
         "\nA prediction, not a measurement: one core, without the work before and after.\n"
-        "The ranges held 8 of 10 published times of networks outside of the fit; the error is\n"
-        "their median. Others measured on their boards, with other clocks and programs."
+        "The first range held 8 of 10 published times of networks outside of the fit; the error\n"
+        "is their median. Others measured on their boards, with other clocks and programs:\n"
+        "their range holds 8 of 10 of the public times, of yours perhaps fewer."
     )
     if arguments.clock:
         print("No times at other clocks are public: the range allows for a slow memory.")

@@ -103,7 +103,8 @@ class Prediction(NamedTuple):
     #: The range in which eight of ten networks outside of the fit lay.
     fastest_ms: float
     slowest_ms: float
-    #: As other people measured on theirs: the median, and the range of eight of ten figures.
+    #: As other people measured on theirs: the median, and the range of eight of ten of the public
+    #: figures, which few people made: a board of yours may well lie outside.
     elsewhere_ms: float
     elsewhere_fastest_ms: float
     elsewhere_slowest_ms: float

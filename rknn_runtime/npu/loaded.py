@@ -92,7 +92,7 @@ def _refuse_flags(flags: InitFlag, soc: str) -> None:
 
 def check_outs(out: Sequence[object], count: int) -> None:
     """Check that ``out`` is a sequence with an array for each output."""
-    if not isinstance(out, Sequence):
+    if type(out) is not list and not isinstance(out, Sequence):
         raise TypeError(f"out: expected a list of {count} arrays, got {type(out).__name__}")
     if len(out) != count:
         raise ValueError(f"out: expected {count} arrays, got {len(out)}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from rknn_runtime._arrays import Array, refuse_overlaps
+from rknn_runtime._arrays import Array, SeenOuts, refuse_overlaps
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.npu import query
 from rknn_runtime.npu.binding import INTERNAL, WEIGHTS, Binding, BoundTensors, InnerMemory
@@ -116,7 +116,9 @@ class Model(LoadedModel):
         self._inputs: list[InputBinding] = []
         self._outputs: list[OutputBinding] = []
         self._results = ResultPool([])
+        #: Both until another memory is bound.
         self._known_spans: list[tuple[int, int, str]] | None = None
+        self._seen_outs: SeenOuts | None = None
 
     # ---- running ---------------------------------------------------------------
 
@@ -175,7 +177,9 @@ class Model(LoadedModel):
             if out is not None:
                 check_outs(out, len(outputs))
                 arrays = [binding.checked(array) for binding, array in zip(outputs, out)]
-                refuse_overlaps(arrays, inputs, self._spans)
+                if self._seen_outs is None or not self._seen_outs.has(arrays, inputs):
+                    refuse_overlaps(arrays, inputs, self._spans)
+                    self._seen_outs = SeenOuts(arrays)
             elif only is None:
                 arrays = self._results.arrays()
             else:
@@ -371,7 +375,7 @@ class Model(LoadedModel):
     def _refresh(self) -> None:
         """Collect the bound memories, inside ``with context.lock``."""
         self._frame.refresh()
-        self._known_spans = None
+        self._known_spans = self._seen_outs = None
 
     @property
     def _spans(self) -> list[tuple[int, int, str]]:
@@ -446,7 +450,7 @@ class Model(LoadedModel):
         binding.is_own, binding.is_synced = False, sync
         if is_swap:
             self._frame.replaced(binding)
-            self._known_spans = None
+            self._known_spans = self._seen_outs = None
         else:
             self._refresh()
 

@@ -18,7 +18,7 @@ from rknn_runtime._arrays import (
     pixel_rows,
 )
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, plain_order
+from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, is_plain, plain_order
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.images import COLORS, as_pixels, import_pillow
@@ -249,7 +249,68 @@ def letterbox(
             decoded as an image.
     """
     fit = "stretch" if stretch else "center" if center else "corner"
+    # Arrays as most are, without the checks that take longer than a small image.
+    if (
+        resize == "native"
+        and matrix == "bt601"
+        and full_range is False
+        and is_plain(image)
+        and (out is None or (is_plain(out) and out.flags.writeable))
+        and type(size) is tuple
+        and list(map(type, (*size, pad_value, color, out_color))) == [int, int, int, str, str]
+    ):
+        known = _known(image.shape, size, fit, pad_value, color, out_color)  # type: ignore[arg-type]
+        if known is not None and (out is None or out.shape == known[2]):
+            box, transform, shape = known
+            frame = np.empty(shape, _UINT8) if out is None else out
+            box = ffi.new(_LETTERBOX, box[0])
+            box.frame = address(frame)
+            if lib.rkr_letterbox_uint8(box, address(image)) == lib.RKR_OK:
+                return frame, transform
     return _fitted(image, size, fit, pad_value, out, resize, color, out_color, matrix, full_range)
+
+
+@lru_cache(maxsize=64)
+def _known(
+    shape: tuple[int, ...], size: tuple[int, int], fit: str, pad_value: int, color: str, to: str
+) -> tuple[Any, LetterboxTransform, tuple[int, int, int]] | None:
+    """Work out what follows from the shape of a contiguous image.
+
+    Returns:
+        The ``rkr_letterbox *`` but for the frame's address, the transform and the frame's shape;
+        None for anything unusual.
+    """
+    if min(size) < 1 or max(size) > MAX_SIDE or to not in _OUT_COLORS:
+        return None
+    if not 0 <= pad_value <= 255:
+        return None
+    n_channels = 1 if to == "GRAY" else 3
+    row_bytes = size[1] * n_channels
+    rows = ffi.NULL, size[0] * row_bytes, *size, row_bytes, n_channels
+    learned = _box_of(shape, color, rows, to, size, fit, _padding_of(pad_value, n_channels))
+    return None if learned is None else (*learned, (*size, n_channels))
+
+
+def _box_of(
+    shape: tuple[int, ...],
+    color: str,
+    rows: tuple[Any, ...],
+    out_color: str,
+    size: tuple[int, int],
+    fit: str,
+    padding: bytes,
+) -> tuple[Any, LetterboxTransform] | None:
+    """Return the ``rkr_letterbox *`` of a contiguous image and the transform.
+
+    None: the image needs more than this, or the shape is not an image's.
+    """
+    height, width, channels = shape if len(shape) == 3 else (*shape, 1, 0)[:3]
+    if len(shape) not in (2, 3) or 0 in shape or channels not in (1, 3, 4) or color not in COLORS:
+        return None
+    transform = _place((height, width), size, fit)
+    order = _channel_order(channels, color, out_color)
+    image = (None, 0, height, width, width * channels, channels)
+    return _native_letterbox(rows, transform, padding, image, order), transform
 
 
 def _fitted(
@@ -467,19 +528,10 @@ class ImageWriter:
         self, shape: tuple[int, ...], color: str
     ) -> tuple[Any, LetterboxTransform, Any] | None:
         """Work out everything that follows from an image's shape; see `prepare`."""
-        height, width, channels = shape if len(shape) == 3 else (*shape, 1, 0)[:3]
-        if (
-            len(shape) not in (2, 3)
-            or 0 in shape
-            or channels not in (1, 3, 4)
-            or color not in COLORS
-        ):
-            return None
-        transform = _place((height, width), self._size, self._fit)
-        order = _channel_order(channels, color, self._out_color)
-        image = (None, 0, height, width, width * channels, channels)
-        box = _native_letterbox(self._rows, transform, self._padding, image, order)
-        return box, transform, transform._placement
+        learned = _box_of(
+            shape, color, self._rows, self._out_color, self._size, self._fit, self._padding
+        )
+        return None if learned is None else (*learned, learned[1]._placement)
 
 
 def _resize_opencv(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
