@@ -5,7 +5,11 @@
 
 #include "ask.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define TREE_BYTES 1024
 
 static void *get_memory(void *self, size_t bytes) {
     open_program *program = self;
@@ -76,6 +80,30 @@ static int make(open_program *program) {
     return status;
 }
 
+/* Whether the NPU's commands in the file are those of this machine's SoC, where it tells which one
+ * it is; else RKR_EMU_ERR_UNKNOWN and why. */
+static int check_soc(const char *soc, char *reason, size_t reason_size) {
+    const rkr_soc *wanted = rkr_find_soc((const uint8_t *)soc, strlen(soc));
+    char tree[TREE_BYTES];
+    FILE *file = fopen("/proc/device-tree/compatible", "re");
+    const size_t length = file == NULL ? 0 : fread(tree, 1, sizeof tree - 1, file);
+    if (file != NULL) {
+        fclose(file);
+    }
+    tree[length] = '\0';
+    for (const char *at = tree; at < tree + length; at += strlen(at) + 1) {
+        const char *name = strchr(at, ',');
+        const rkr_soc *own =
+            name == NULL ? NULL : rkr_find_soc((const uint8_t *)name + 1, strlen(name + 1));
+        if (own != NULL && wanted != NULL && strcmp(own->npu, wanted->npu) != 0) {
+            snprintf(reason, reason_size, "the model is for %s, and this machine is a %s", soc,
+                     own->name);
+            return RKR_EMU_ERR_UNKNOWN;
+        }
+    }
+    return RKR_OK;
+}
+
 int open_graph_make(open_device *device, const uint8_t *bytes, size_t size, uint32_t graph,
                     open_program **out, char *reason, size_t reason_size) {
     open_program *program = calloc(1, sizeof *program);
@@ -86,6 +114,9 @@ int open_graph_make(open_device *device, const uint8_t *bytes, size_t size, uint
     const rkr_emu_memory memory = {program, get_memory};
     int status =
         rkr_emu_open_in(bytes, size, graph, &memory, &program->emulator, reason, reason_size);
+    rkr_emu_info info = {.soc = ""};
+    status = status == RKR_OK ? rkr_emu_get_info(program->emulator, &info) : status;
+    status = status == RKR_OK ? check_soc(info.soc, reason, reason_size) : status;
     status = status == RKR_OK ? make(program) : status;
     if (status != RKR_OK) {
         open_graph_free(program);

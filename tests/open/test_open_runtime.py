@@ -209,6 +209,18 @@ def test_as_board_gives_a_program_the_device_and_the_open_runtime(tmp_path):
     assert time.monotonic() - begin < 60
 
 
+def test_a_model_of_another_soc_is_refused(tmp_path):
+    """Its commands mean something else there."""
+    path = str(EXAMPLES / "models" / "shapes_rv1106.rknn")
+    code = f"from rknn_runtime import Model; Model({path!r}, check=False)"
+    command = ["as-board", "--driver", "rknpu", "rk3588", "--", sys.executable, "-c", code]
+    done = subprocess.run(
+        [sys.executable, "-m", "rknn_runtime", *command], capture_output=True, text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert "the model is for rv1106, and this machine is a rk3588" in done.stderr
+
+
 def test_the_library_lies_beside_the_simulated_one():
     """Whose emulator it uses."""
     assert Path(OPEN).parent == Path(SIMULATED).parent

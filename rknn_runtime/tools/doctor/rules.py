@@ -126,8 +126,8 @@ RULES: tuple[Rule, ...] = (
     Rule("no-driver", "driver", "driver=rocket", """
         the kernel has the mainline driver rocket (/dev/accel), and the vendor's runtime needs the
         driver rknpu; links between nodes do not help. Boot the board maker's image with the
-        vendor's kernel (5.10 or 6.1). Rocket runs .tflite models with Mesa's Teflon. On
-        Armbian:""", _VENDOR_KERNEL),
+        vendor's kernel (5.10 or 6.1). On RK3588, library="open" drives this NPU without the
+        vendor's runtime, but no board has confirmed it yet. On Armbian:""", _VENDOR_KERNEL),
     Rule("container-without-node", "device", "container=lxc container_without_node", """
         this container was given no node of the NPU. Allow it /dev/dri, or /dev/rknpu and
         /dev/dma_heap/system, in its configuration""",
