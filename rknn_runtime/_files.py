@@ -182,7 +182,7 @@ def replace_file(path: str | os.PathLike[str], content: bytes, mode: int = 0o666
     """Write a file whole or not at all, through a new file in its folder.
 
     A file that exists keeps its permissions, and a link its target. A device such as
-    ``/dev/stdout`` is written in place, and so is a file in a folder where nothing may be made.
+    ``/dev/stdout`` is written in place, as is a file in a folder where nothing may be made.
 
     Args:
         path: Of the file.

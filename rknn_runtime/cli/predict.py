@@ -1,6 +1,6 @@
 """Predict from the file how fast a model will run on a board.
 
-The time of a run on one core of the NPU: the vendor's, and that of others.
+The time of a run on one core of the NPU, as the vendor and others measure it.
 Predicted, never measured: `bench` measures, on a board.
 
 Examples:

@@ -129,7 +129,7 @@ class Tracks:
         self._last: tuple[str, int] = "", -1
 
     def add(self, source: str, frame: int | None, time_s: float, found: Detections) -> Detections:
-        """Continue the tracks with the next frame; images are those of one video."""
+        """Continue the tracks with the next frame; images count as one video."""
         if frame is None:
             source, frame = "", self._last[1] + 1 if self._last[0] == "" else 0
         if source != self._last[0] or frame <= self._last[1]:

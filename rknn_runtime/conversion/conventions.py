@@ -86,7 +86,7 @@ def text_facts(graph: OnnxGraph, family: Convention | None) -> dict[str, str]:
 
 
 def _is_paddle(graph: OnnxGraph) -> bool:
-    """Whether paddle2onnx wrote a graph: by its names of nodes, or those of Paddle's tensors."""
+    """Whether paddle2onnx wrote a graph, by its names of nodes or of tensors."""
     kinds = [each for each in graph.nodes if each.op_type == "Conv"]
     # A cut may have split the last ones.
     paddle = [

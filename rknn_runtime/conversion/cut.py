@@ -265,8 +265,8 @@ def _is_expectation(graph: OnnxGraph, node: Any) -> bool:
 def _is_box_form(graph: OnnxGraph, node: Any) -> bool:
     """Tell whether a convolution brings the four numbers of a box into another form.
 
-    Half of its weights are zero, as corners or sizes depend on two numbers each. Weights that
-    were trained are not.
+    Half of its weights are zero, as corners or sizes depend on two numbers each, unlike trained
+    weights.
     """
     weights = graph.constant(node.input[1])
     return weights is not None and weights.size == 16 and int(np.count_nonzero(weights)) <= 8

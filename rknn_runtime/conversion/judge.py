@@ -50,7 +50,7 @@ class Score:
     #: What `quality` is: ``"detections"``, ``"top-1"``, ``"cosine"``, ``"function"``, or a task's
     #: measure: ``"texts equal"``, ``"IoU of boxes"``, ``"mIoU"``, ``"PCK"``.
     by: str
-    #: The smallest cosine of an output over all images, and that of a single image.
+    #: The smallest cosine of an output over all images, and of a single image.
     cosine: float
     worst_cosine: float
     #: Objects of float; those that the file has, too; those that only the file has.

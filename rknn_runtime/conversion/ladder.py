@@ -162,7 +162,7 @@ class State:
 
     #: The network in float.
     onnx: bytes
-    #: Ranges of inner tensors; empty: those of the toolkit.
+    #: Ranges of inner tensors; empty: the toolkit's.
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     is_corrected: bool = False
     #: Tensors that are float16.

@@ -331,7 +331,7 @@ def custom_string(
             said["options"] = options
     if task is not None:
         said["task"] = task
-    # Nothing about a network that is no detector or classifier: programs write texts of their own.
+    # Nothing about a network that is no detector or classifier: programs write other texts.
     if size is not None and (said or labels is not None or color != "RGB"):
         said["input"] = {"width": size[1], "height": size[0], "color": color}
     if not said and labels is None:

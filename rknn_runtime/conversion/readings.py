@@ -156,7 +156,7 @@ class Readings:
         return printable_lines(lines)
 
     def _shown(self) -> list[Tried]:
-        """Return the readings to show: what is used now, what is proposed, and the best others."""
+        """Return the readings to show: the present, the proposed and the best other ones."""
         first = self.used, self.proposed
         known = [each for way in first for each in self.tried if each.way == way]
         return [*known, *(each for each in self.tried if each.way not in first)][:_SHOWN]
@@ -571,7 +571,7 @@ def _verdict(subject: _Subject, trials: _Trials, given: Way | None, complaint: s
     """Name the causes, whether the photos prove them, and the cure."""
     name, tried = subject.path.name, list(trials.tried.values())
     if given is not None and subject.path.suffix.lower() == ".onnx":
-        # A converted file's ranges will tell the decoder what the network in float does not.
+        # The ranges of a converted file will tell the decoder; the network in float has none.
         same = [each for each in tried if replace(each.way, options=given.options) == given]
         given = max(same, key=lambda each: each.quality).way if same else given
     start = None if given is None else trials.tried.get(given)

@@ -24,7 +24,7 @@ class RKNN:
     """A model in the vendor's toolkit 2.3.2, with all methods of its ``rknn.api.RKNN``.
 
     The first object installs the toolkit into the user's cache, as ``rknn-runtime convert`` does.
-    Methods take and return what the toolkit's do: numbers, texts, lists and arrays. Functions and
+    Methods take and return numbers, texts, lists and arrays, like the toolkit's. Functions and
     classes of the program, such as custom operators, cannot be passed. An exception has the
     toolkit's type if Python has it, otherwise it is an `RknnError`.
     """

@@ -106,7 +106,7 @@ class Conversion:
     log: str = field(repr=False)
     #: The steps that led to the file; None without a target.
     climb: Climb | None = None
-    #: What the file is for, as ``rknn-runtime detect --task`` takes it; None if it is not known.
+    #: The file's task, as for ``rknn-runtime detect --task``; None if it is unknown.
     task: str | None = None
 
     def _reader(self) -> str:

@@ -92,7 +92,7 @@ def _hybrid(toolkit: Any, arguments: dict[str, Any]) -> None:
     """Calibrate, replace ranges and types in the toolkit's table of tensors, and build.
 
     ``ranges`` has the smallest and the largest value of tensors by name. ``wide`` are tensors to
-    keep in float16; what they are fused of goes with them, down to the tensors in ``stored``.
+    keep in float16; the tensors fused into them go along, down to the tensors in ``stored``.
     ``table`` is a file that receives the toolkit's own ranges.
     """
     from ruamel.yaml import YAML  # type: ignore[import-not-found]  # a part of the toolkit

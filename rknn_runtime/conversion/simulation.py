@@ -26,7 +26,7 @@ _PASSING = (
 )  # fmt: skip
 #: Parts of a range to try.
 _PARTS = (0.6, 0.8, 0.4, 0.3, 0.2)
-#: What a choice has to be better by, and how much worse ends the search in a tensor.
+#: The gain that a choice needs, and the loss that ends the search in a tensor.
 _BETTER, _WORSE = 0.97, 1.05
 #: So many inner tensors are computed at once.
 _AT_ONCE = 24

@@ -23,7 +23,7 @@ KEEP, LOOK, DO_NOT_USE = "keep", "look", "do not use"
 _OBJECTS, _COSINES, _RESULTS = (0.9, 0.6), (0.98, 0.9), (0.95, 0.7)
 #: Fewer objects of the reference do not prove that a model can be kept.
 _ENOUGH = 10
-#: How to get a page, which the page itself does not say.
+#: How to get a page; the page itself leaves it out.
 _WHERE = ", with --html report.html"
 #: How much mAP may be lost.
 _LOST = (0.02, 0.05)

@@ -39,8 +39,8 @@ def resize_bilinear(
 ) -> NDArray[np.uint8]:
     """Resize an image by bilinear interpolation, within one grey level of OpenCV's INTER_LINEAR.
 
-    Pixel centres are at half positions. Unlike Pillow's BILINEAR, shrinking does not average. The
-    GIL is released meanwhile.
+    Pixel centres are at half positions. Pillow's BILINEAR averages when it shrinks an image, this
+    function never. The GIL is released meanwhile.
 
     Args:
         image: ``(H, W, C) uint8``, C in {1, 3, 4}, or ``(H, W)`` gray, whose result of one channel

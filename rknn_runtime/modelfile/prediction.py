@@ -31,7 +31,7 @@ class Blocks(NamedTuple):
 
 
 class Speed(NamedTuple):
-    """What was fitted to one SoC, and how far off it is."""
+    """The constants fitted to one SoC, and their error."""
 
     #: Highest clock of the NPU in the vendor's kernels, which the figures are for.
     clock_mhz: int

@@ -115,7 +115,7 @@ class Library:
         return _decoded(text)
 
     def last_message(self) -> str:
-        """Return why the last call of a runtime of ours failed; empty for others, which print."""
+        """Return why the last call of one of our runtimes failed; empty for others, which print."""
         if not (self.is_simulated or self.is_open):
             return ""
         name = "rknn_open_message" if self.is_open else "rknn_sim_message"

@@ -240,8 +240,8 @@ def _checked(native: TensorAttr) -> TensorAttr:
 def _repaired(attr: TensorAttr) -> TensorAttr:
     """Correct the logical attribute of a runtime that misreads its own element type.
 
-    librknnrt 1.5.2 describes int16 tensors as INT4 with a negative size; its native
-    attributes are right.
+    librknnrt 1.5.2 describes int16 tensors as INT4 with a negative size; its native attributes are
+    right.
     """
     native = attr.stored
     if attr.size == attr.n_elems * _item_bytes(attr.dtype):
@@ -347,7 +347,7 @@ def choose_shapes(
 def without_groups(tensor: QueriedTensor) -> QueriedTensor:
     """Describe an output as NCHW in memory, into which librknnrt unpacks it.
 
-    In dynamic models 1.5.2 writes the channel groups that it reports, and 1.6.0 does not.
+    In dynamic models 1.5.2 writes the channel groups that it reports, unlike 1.6.0.
     """
     attr = tensor.attr
     if not attr.is_packed:

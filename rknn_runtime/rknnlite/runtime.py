@@ -123,9 +123,9 @@ class _Frame:
 class RKNNRuntime:
     """A model with the single calls of the vendor's inner object; failures are raised.
 
-    `RKNNLite` makes one in ``init_runtime`` and keeps it in its attribute ``rknn_runtime``.
-    Threads may share it: from `set_inputs` to `get_outputs` each has a context of its own with
-    the same weights. A thread that set no inputs takes the oldest that another one set.
+    `RKNNLite` makes one in ``init_runtime`` and keeps it in its attribute ``rknn_runtime``. Threads
+    may share it: from `set_inputs` to `get_outputs` each has its own context with the same weights.
+    A thread that set no inputs takes the oldest that another one set.
 
     Attributes:
         is_dynamic_shape: Whether the model was built for several shapes.
@@ -246,8 +246,8 @@ class RKNNRuntime:
     def context(self) -> int:
         """The ``rknn_context`` of the calling thread's last `set_inputs`, or the first one.
 
-        A context that other code made, for example by ``rknn_dup_context``, may be assigned, and
-        is destroyed by `release`.
+        A context that other code made, for example by ``rknn_dup_context``, may be assigned, and is
+        destroyed by `release`.
         """
         with self._picking:
             return _context_of(self._mine() or self._first())
@@ -299,7 +299,7 @@ class RKNNRuntime:
         data_format: str | list[str] | None = None,
         inputs_pass_through: list[int] | None = None,
     ) -> None:
-        """Have the runtime copy the inputs; the arguments are those of `RKNNLite.inference`."""
+        """Have the runtime copy the inputs; arguments are as for `RKNNLite.inference`."""
         frame = self._taken()
         frame.set(self._prepared(frame, inputs, data_type, data_format, inputs_pass_through))
         frame.stage, frame.has_inputs = "set", True

@@ -72,7 +72,7 @@ class Control:
         self._function("rknn_sim_latency")(as_int(microseconds, "microseconds", 0, 2**32 - 1))
 
     def set_core_speed(self, cores: int, factor: float) -> None:
-        """Let runs on several cores be faster than on one; by default they are not.
+        """Let runs on several cores be faster than on one; by default they are as fast.
 
         Every run has its cores for itself, and others wait for them, so contexts on one core take
         turns, and a run on three waits until all three are free.
@@ -91,8 +91,8 @@ class Control:
         """Let the cores share a memory bus, like the cores of a board.
 
         A run ends when its latency is over and its bytes are moved; runs at the same time have
-        equal parts of the bus. What a run moves is at least its weights, inputs, outputs and what
-        lies between the layers, each once: see ``model.memory_size``.
+        equal parts of the bus. A run moves at least its weights, inputs, outputs and the tensors
+        between the layers, each once: see ``model.memory_size``.
 
         Args:
             bytes_per_second: Of the bus; 0: it is no limit, as at first.

@@ -1,7 +1,7 @@
 """Run a ``.rknn`` file on this machine: its NPU commands are executed, task by task.
 
-No runtime of the vendor, no ONNX, no board. Executes what the commands say as far as they
-are known; results have not been compared with a board yet. Unknown commands are refused.
+No runtime of the vendor, no ONNX, no board. The known commands are executed; results have not been
+compared with a board yet. Unknown commands are refused.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Verdict(IntEnum):
     DECODED = lib.RKR_EMU_DECODED
     #: Executed or computed in floating point: close, not every bit.
     FLOAT = lib.RKR_EMU_FLOAT
-    #: Computed in floating point by a formula that the file does not say in full.
+    #: Computed in floating point by a formula of which the file has only a part.
     ASSUMED = lib.RKR_EMU_ASSUMED
-    #: Not understood: the model does not run.
+    #: Unknown: the model cannot run.
     REFUSED = lib.RKR_EMU_REFUSED
     #: Nothing to do: the ends of the graph.
     NOTHING = lib.RKR_EMU_NOTHING

@@ -125,7 +125,7 @@ def _tensor(arg: Any) -> GraphTensor:
 
 
 def read_onnx(path: str | os.PathLike[str]) -> bytes:
-    """Read an ONNX file, and the weights that it keeps in files beside it.
+    """Read an ONNX file, and the weights that it keeps in other files.
 
     Raises:
         InvalidModelError: It is none, or its weights are outside of its folder.

@@ -1,4 +1,4 @@
-"""A runtime of ours under the name of a vendor's, for programs in other languages."""
+"""One of our runtimes under a vendor's name, for programs in other languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second model on what the first one found, as one future result."""
+"""A second model on the objects of the first, as one future result."""
 
 from __future__ import annotations
 

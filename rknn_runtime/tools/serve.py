@@ -511,8 +511,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self) -> None:
         """Send MJPEG.
 
-        The boundary and the next part's headers follow each image at once: browsers and others
-        show an image only when they come.
+        The boundary and the next part's headers follow each image at once: browsers and others show
+        an image only when they come.
         """
         kind = "multipart/x-mixed-replace; boundary=frame"
         with self._viewer(kind, self._mine.image_slots) as begun:
@@ -525,8 +525,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _frames(self) -> None:
         """Send the page each image together with its objects.
 
-        A message is the sizes of JSON and JPEG, 4 bytes each, and both of them. The panel's
-        numbers are a message without a JPEG.
+        A message is the sizes of JSON and JPEG, 4 bytes each, and both of them. The panel's numbers
+        are a message without a JPEG.
         """
         with self._viewer("application/octet-stream", self._mine.image_slots) as begun:
             for frame, status in self._news(has_image=True) if begun else ():
@@ -549,7 +549,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @contextmanager
     def _viewer(self, kind: str, slots: threading.Semaphore) -> Iterator[bool]:
-        """Begin an answer that does not end; give whether there is room and a body is wanted."""
+        """Begin an endless answer; give whether there is room and a body is wanted."""
         if not slots.acquire(blocking=False):
             self._send_text(HTTPStatus.SERVICE_UNAVAILABLE, "too many are looking")
             yield False

@@ -40,7 +40,7 @@ def are_finite(values: NDArray[Any]) -> bool:
 
 
 class Texts:
-    """What stands for integers in a `table`.
+    """The texts for integers in a `table`.
 
     Args:
         texts: The text for each integer.
@@ -69,7 +69,7 @@ class Cell(NamedTuple):
     #: ``(n,)``, ``(n, k)`` or ``(n, k, m)`` numbers; those of a shape ``(n,)`` of int32 are
     #: integers.
     values: NDArray[Any]
-    #: What is written instead of integers.
+    #: Written instead of integers.
     texts: Texts | None = None
 
 

@@ -266,9 +266,9 @@ class Detections:
     def align(self, image: Any, size: int = 112) -> NDArray[np.uint8]:
         """Turn faces upright and cut them out, as ArcFace and networks like it take them.
 
-        A turn, scale and shift brings the five points of each face as close as possible to those
-        of ArcFace (Umeyama; InsightFace's ``norm_crop``). The image is interpolated bilinearly and
-        is black outside of its edges.
+        A turn, scale and shift brings the five points of each face as close as possible to
+        ArcFace's points (Umeyama; InsightFace's ``norm_crop``). The image is interpolated
+        bilinearly and is black outside of its edges.
 
         Args:
             image: As for `draw`; the `keypoints` are in its pixels.
@@ -789,7 +789,7 @@ def _selection(index: Any, n: int) -> NDArray[Any]:
 
 
 def _each(texts: dict[int, str]) -> tuple[NDArray[np.int32], Texts]:
-    """Return what a `Cell` takes for one text per object."""
+    """Return the values of a `Cell`, one per object."""
     return np.arange(len(texts), dtype=np.int32), Texts(texts)
 
 

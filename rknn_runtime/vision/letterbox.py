@@ -33,7 +33,7 @@ _NO_IMAGE = 0, 0, 0, 0
 _ORIGIN = np.zeros(2)
 _OUT_COLORS = ("RGB", "BGR", "GRAY")
 _COLORS = (*COLORS, *FORMATS)
-#: Beside a line of text: what PaddleOCR's normalization turns into 0, nearly.
+#: Right of a line of text: the value that PaddleOCR's normalization turns into nearly 0.
 LINE_PAD = 127
 
 

@@ -67,7 +67,7 @@ class FrameDecoder:
         return ffi.NULL
 
     def results(self, transform: LetterboxTransform | None) -> Any:
-        """Decode what is bound; the lock is held."""
+        """Decode the bound outputs; the lock is held."""
         raise NotImplementedError
 
 
