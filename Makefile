@@ -125,6 +125,7 @@ test-arm:
 # executes the submitted commands, and every use of the API is compared with the simulated
 # runtime. Needs root; 12 minutes of two cores for 130 models:
 #   make test-vendor MODELS=folder LIBRARIES="/path/librknnrt.so /path/librknnmrt.a"
+# The folder may be that of `make generate OPTIONS="--keep folder --keep-all"`.
 test-vendor: .cache/wheels/.ready
 	tools/system.sh arm $(PYTHON)
 	.cache/wheels/bin/python tools/wheels/vendor.py $(MODELS) \

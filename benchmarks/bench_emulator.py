@@ -41,10 +41,14 @@ def measure(model, network, scale, threads):
             begin = time.perf_counter()
             function()
             times.append((time.perf_counter() - begin) * 1e3)
-    ours, theirs = (np.percentile(times[2:], [50, 90]) for times in taken)
-    print(f"{threads} threads  emulator     p50 {ours[0]:8.1f} ms  p90 {ours[1]:8.1f} ms")
-    print(f"           onnxruntime  p50 {theirs[0]:8.1f} ms  p90 {theirs[1]:8.1f} ms")
-    print(f"           ratio            {ours[0] / theirs[0]:8.2f}")
+    ours, theirs = (np.percentile(times[2:], [0, 50, 90]) for times in taken)
+    for name, (best, middle, late) in (("emulator", ours), ("onnxruntime", theirs)):
+        print(
+            f"{threads} threads  {name:11}  best {best:8.1f} ms  p50 {middle:8.1f} ms  "
+            f"p90 {late:8.1f} ms"
+        )
+    best, middle = ours[0] / theirs[0], ours[1] / theirs[1]
+    print(f"{threads} threads  ratio             {best:8.2f}     {middle:8.2f}")
     return emulator.multiplications
 
 

@@ -312,10 +312,10 @@ static void note_factors(const decoder *d, const emu_task_entry *entry, emu_node
     const uint32_t *dpu = d->registers[EMU_DPU][d->group[EMU_DPU]];
     const emu_family family = d->emu->soc->family;
     if (node->public.n_inputs < 3 || strstr(node->public.op, "LSTM") == NULL ||
-        (entry->enabled & 0x0d) != 0x0d || family == EMU_RK3576 || family == EMU_RV1103B) {
+        (entry->enabled & 0x0d) != 0x0d || family == EMU_RV1103B) {
         return;
     }
-    const uint32_t scale = family == EMU_RK3562 ? 0x0b0 : 0x084;
+    const uint32_t scale = family == EMU_RK3562 || family == EMU_RK3576 ? 0x0b0 : 0x084;
     for (uint32_t k = 0; k < 2; k++) {
         const emu_tensor *matrix = &d->emu->model->tensors[node->public.inputs[1 + k]];
         if (matrix->has_memory && cna[0x110 >> 2] == matrix->address &&

@@ -35,6 +35,9 @@ static void find_lives(emu_model *model) {
             input->read_by = input->read_by < i ? i : input->read_by;
         }
     }
+    for (uint32_t i = 0; i < model->n_outputs; i++) {
+        model->tensors[model->outputs[i]].read_by = model->n_nodes; /* at the end */
+    }
 }
 
 /* The nodes as the file has them; what becomes of them is not known yet. */

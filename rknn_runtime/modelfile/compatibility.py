@@ -50,7 +50,9 @@ REFUSALS = {FULL_RUNTIME: ((1, 5, 0), 6), MINI_RUNTIME: ((1, 5, 2), 4)}
 #: Operators that librknnmrt 2.3.2 was seen to refuse, and when.
 REFUSED_BY_MINI = {
     "ArgMax": "refuses it in rknn_init",
+    "ArgMin": "refuses it in rknn_init",
     "TopK": "refuses it in rknn_init",
+    "Pad": "refuses it in rknn_init where the NPU cannot do it",
     "Slice": "refuses it in rknn_init where the NPU cannot do it",
     "Transpose": "refuses large ones in rknn_init",
     "Gather": "fails in rknn_run where the indices are int64",

@@ -18,8 +18,8 @@ from . import judge
 from .toolkit import Toolkit
 from .whole import FAMILIES, draw
 
-#: Larger files and answers are left out.
-_MOST_BYTES, _MOST_VALUES = 40_000, 1200
+#: Larger files and answers are left out. Those of RK3576 and RV1126B are larger.
+_MOST_BYTES, _MOST_BYTES_OF_LATER, _MOST_VALUES = 24_000, 40_000, 1000
 _EACH = 6
 
 
@@ -60,7 +60,8 @@ def _kept(toolkit: Toolkit, seed: int, pairs: Sequence[str]) -> Iterator[tuple[A
             runs = judge.draw_inputs(case)
             given = judge.calibration(case, runs)
             rknn, _, _ = toolkit.convert(case.onnx, soc, dtype, given, judge.norms(case))
-            if rknn is None or len(rknn) > _MOST_BYTES:
+            most = _MOST_BYTES_OF_LATER if soc in ("rk3576", "rv1126b") else _MOST_BYTES
+            if rknn is None or len(rknn) > most:
                 continue
             found = judged(case, rknn, dtype)
             if found is not None:
@@ -94,6 +95,10 @@ def judged(case: Any, rknn: bytes, dtype: str) -> tuple[dict[str, Any], list[np.
         return None
     if any(t.is_image and t.dtype == np.uint8 for t in machine.inputs):
         return None  # what an image becomes is not exactly known
+    if any(node.is_faulty or node.reason.startswith("tried") for node in machine.nodes):
+        return None
+    if len(machine.inputs) != len(case.inputs):
+        return None  # the toolkit left one out
     stored = stored_inputs(machine, case.random % 1000)
     seen = [
         judge.to_real(values, tensor).reshape(each[1]).astype(np.float32)
