@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -221,11 +222,18 @@ def _check_shapes(graph: OnnxGraph) -> None:
     if all(shape is not None and None not in shape for shape in graph.inputs.values()):
         return
     shown = ", ".join(f"{list(shape)} of {name!r}" for name, shape in shapes.items())
-    sizes = [[size or (1 if i == 0 else 640) for i, size in enumerate(s)] for s in shapes.values()]
+    exported = re.fullmatch(r"\[(\d{1,5}), (\d{1,5})\]", graph.metadata.get("imgsz", ""))
+    usual = (1, 640, *(map(int, exported.groups()) if exported else (640, 640)))
+    sizes = [
+        [size or (usual[i] if i < len(usual) else 640) for i, size in enumerate(shape)]
+        for shape in shapes.values()
+    ]
+    image = ",".join(map(str, dict.fromkeys(usual[2:])))
     name, first = next(iter(shapes)), ",".join(map(str, sizes[0]))
     raise ValueError(
-        f"model: expected fixed shapes, got {shown} (None is open): give --imgsz 640 or --shape "
-        f"{name}:{first}; in Python load={{'inputs': {list(shapes)}, 'input_size_list': {sizes}}}"
+        f"model: expected fixed shapes, got {shown} (None is open): give --imgsz {image} or "
+        f"--shape {name}:{first}; in Python load={{'inputs': {list(shapes)}, "
+        f"'input_size_list': {sizes}}}"
     )
 
 

@@ -106,6 +106,18 @@ def test_an_open_network_is_described(opened, capsys):
     assert "images [open, 3, open, open]" in page and "--imgsz 640" in page
 
 
+@pytest.mark.parametrize(
+    ("said", "words"), [("[320, 320]", "320"), ("[320, 416]", "320,416"), ("wide", "640")]
+)
+def test_the_size_of_the_export_is_proposed(opened, said, words):
+    """Ultralytics writes it into files with open shapes."""
+    model = onnx.load_model(str(opened))
+    model.metadata_props.add(key="imgsz", value=said)
+    opened.write_bytes(model.SerializeToString())
+    with pytest.raises(ValueError, match=f"give --imgsz {words} or --shape images:1,3,"):
+        plan(opened)
+
+
 def test_an_open_number_of_images_is_one(tmp_path, capsys):
     """If nothing else is open; shapes of the user's come first."""
     net = nets.classifier()
