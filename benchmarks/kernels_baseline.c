@@ -8,7 +8,7 @@
  *     gcc -shared -fPIC -DMARK=124 -DQEMU_PLUGIN_API=1 -o count.so benchmarks/count_instructions.c
  *     aarch64-linux-gnu-gcc -O3 -std=gnu11 -ffp-contract=off -mtune=cortex-a55 -static -DMARK=124 \
  *         -Icsrc benchmarks/kernels_baseline.c csrc/kernels/{cpu,dequantize_nc1hwc2,interleave}.c \
- *         csrc/kernels/{layout,quantize,rows}.c -o kernels
+ *         csrc/kernels/{layout,quantize,rows}.c -o kernels -lm
  *     qemu-aarch64 -plugin ./count.so ./kernels
  *
  * Marks come in pairs, one for each name that the program prints. */
