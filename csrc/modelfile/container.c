@@ -26,7 +26,7 @@
 /* The text in an RKNN1 model may be most of it: few weights are before it. */
 #define RKNN1_TEXT ((size_t)1 << 20)
 
-#define CONVERT "convert the network to .rknn with rknn-toolkit2 first"
+#define CONVERT "convert the network first, on a PC: rknn-runtime convert NETWORK --for SOC"
 #define EXPORT "export the network again with rknn-toolkit2"
 #define RKNN1                                                  \
     "an RKNN1 model, for RK1808, RK3399Pro, RV1109 or RV1126", \

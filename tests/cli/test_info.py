@@ -93,7 +93,8 @@ def test_several_models_are_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[1].split()[:4] == [str(models[0]), "rv1106", "mini", "2.3.2"]
     assert lines[2].split()[:4] == [str(models[2]), "rk3588", "standard", "2.3.2"]
     assert len(lines) == 3
-    assert f"rknn-runtime: {models[1]}: this is an ONNX model" in captured.err
+    text = "this is an ONNX model; convert the network first, on a PC: rknn-runtime convert"
+    assert f"rknn-runtime: {models[1]}: {text}" in captured.err
 
 
 def test_a_version_of_the_runtime_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
