@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -194,31 +193,6 @@ def test_the_stand_in_refuses_what_the_kernel_refuses(words, meaning, beside_dev
         env=beside_device("rknpu", "rk3588"),
     )  # fmt: skip
     assert meaning in done.stdout + done.stderr, done.stderr
-
-
-def test_as_board_gives_a_program_the_device_and_the_open_runtime(tmp_path):
-    """The command of the docs, with a program that says what it runs on."""
-    code = f"from rknn_runtime import Model; print(Model({str(SHAPES)!r}).sdk_version.driver)"
-    command = ["as-board", "--driver", "rocket", "rk3588", "--", sys.executable, "-c", code]
-    begin = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "rknn_runtime", *command], capture_output=True, text=True,
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
-    )  # fmt: skip
-    assert done.stdout == "rocket 0.0.0\n", done.stderr
-    assert time.monotonic() - begin < 60
-
-
-def test_a_model_of_another_soc_is_refused(tmp_path):
-    """Its commands mean something else there."""
-    path = str(EXAMPLES / "models" / "shapes_rv1106.rknn")
-    code = f"from rknn_runtime import Model; Model({path!r}, check=False)"
-    command = ["as-board", "--driver", "rknpu", "rk3588", "--", sys.executable, "-c", code]
-    done = subprocess.run(
-        [sys.executable, "-m", "rknn_runtime", *command], capture_output=True, text=True,
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
-    )  # fmt: skip
-    assert "the model is for rv1106, and this machine is a rk3588" in done.stderr
 
 
 def test_the_library_lies_beside_the_simulated_one():

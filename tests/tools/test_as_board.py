@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import subprocess
@@ -78,3 +79,27 @@ def test_a_program_in_c_runs_unchanged(tmp_path):
     )
     subprocess.run([compiler, "-o", tmp_path / "program", source, "-ldl"], check=True)
     assert run_as_board("rk3576", [str(tmp_path / "program")]) == 0
+
+
+def beside_driver(folder: Path, driver: str, code: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of Python on an RK3588 with a driver of the kernel."""
+    command = ["as-board", "--driver", driver, "rk3588", "--", sys.executable, "-c", code]
+    return subprocess.run(
+        [sys.executable, "-m", "rknn_runtime", *command], capture_output=True, text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(folder)},
+    )  # fmt: skip
+
+
+def test_a_driver_gives_a_program_its_device_and_the_open_runtime(tmp_path):
+    """The command of the docs, with a program that says what it runs on."""
+    code = f"from rknn_runtime import Model; print(Model({str(MODEL)!r}).sdk_version.driver)"
+    done = beside_driver(tmp_path, "rocket", code)
+    assert done.stdout == "rocket 0.0.0\n", done.stderr
+
+
+def test_the_open_runtime_refuses_a_model_of_another_soc(tmp_path):
+    """Its commands mean something else there."""
+    path = str(MODEL.with_name("shapes_rv1106.rknn"))
+    code = f"from rknn_runtime import Model; Model({path!r}, check=False)"
+    done = beside_driver(tmp_path, "rknpu", code)
+    assert "the model is for rv1106, and this machine is a rk3588" in done.stderr

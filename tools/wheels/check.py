@@ -18,7 +18,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
-MAX_BYTES = 1_100_000
+MAX_BYTES = 1_150_000
 MAX_GLIBC = (2, 17)
 EXTENSION = "rknn_runtime/_rkr.abi3.so"
 SIMULATED = "rknn_runtime/sim/librknn_sim.so"
