@@ -332,6 +332,8 @@ def _task(info: ModelInfo) -> str | None:
 
 def _reader(info: ModelInfo) -> str:
     """Name the class that reads a model, or those that might."""
+    if (info.custom_string or "").startswith('{"sklearn":'):
+        return "a class of rknn_runtime.sklearn"
     size, task = _size(info), _task(info)
     if task is not None:
         return TASKS[task].name

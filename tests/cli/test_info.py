@@ -349,6 +349,7 @@ def test_layers_as_json_and_in_a_table_of_models(capsys: pytest.CaptureFixture[s
             "perhaps Segmenter or PoseEstimator: the outputs do not tell",
         ),
         (MODELS / "mi_img_vec_rk3588.rknn", "Model"),
+        (PROJECT / "tests/data/sklearn/disc.rknn", "a class of rknn_runtime.sklearn"),
     ],
 )
 def test_the_class_that_reads_a_model(
