@@ -63,6 +63,8 @@ typedef struct open_driver {
     bool starts_each;
     /* Whether it adds a base to the addresses in the commands. */
     bool has_base;
+    /* Tasks of one job; 0: any number. */
+    uint32_t most_tasks;
     /* Fill in the version, where the driver tells it. */
     void (*describe)(open_device *device);
     /* Bytes of the list of `count` tasks that the driver wants in memory of the NPU; 0: none. */

@@ -201,12 +201,16 @@ bool open_program_run(open_program *program, uint32_t first, uint32_t end, uint3
         if (node->place != RKNN_OPEN_NPU) {
             continue;
         }
+        const uint32_t most = program->device->driver->most_tasks;
+        const bool is_full = most != 0 && count != 0 && count + node->count > most;
+        if ((node->uses_lut || is_full) && !run_tasks(program, begin, count, false, cores)) {
+            return false;
+        }
+        count = node->uses_lut || is_full ? 0 : count;
         if (node->uses_lut) {
-            if (!run_tasks(program, begin, count, false, cores) ||
-                !run_tasks(program, node->first, node->count, true, cores)) {
+            if (!run_tasks(program, node->first, node->count, true, cores)) {
                 return false;
             }
-            count = 0;
         } else {
             begin = count == 0 ? node->first : begin;
             count += node->count;
