@@ -204,25 +204,45 @@ static void check_weights(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t
     *left -= n <= *left ? n : 0;
 }
 
-/* A task reads one of its node's tensors; sums of 32 bits are those of a task before it. */
+/* The compiler copies an input of the model to `New_input_` and its name, and then some layers read
+ * what was there before. */
+static bool is_replaced(const rkr_emu *emu, const emu_node *node, uint64_t address) {
+    static const char copy[] = "New_input_";
+    bool found = false;
+    for (uint32_t i = 0; i < emu->model->n_inputs; i++) {
+        const emu_tensor *input = &emu->model->tensors[emu->model->inputs[i]];
+        for (uint32_t k = 0; has_address(input, address) && emu_has_input(emu, node, k); k++) {
+            const char *name = emu_in(emu, node, k)->name;
+            found = found || (strncmp(name, copy, sizeof copy - 1) == 0 &&
+                              strcmp(name + sizeof copy - 1, input->public.name) == 0);
+        }
+    }
+    return found;
+}
+
+/* A task reads one of its node's tensors; what fills memory may read what it overwrites. Sums of 32
+ * bits are those of a task before it. */
 static void check_source(rkr_emu *emu, emu_node *node, uint32_t index, const region *from) {
     const emu_task *task = &emu->tasks[index];
-    bool is_sums = task->kind == EMU_TASK_DPU && emu_bytes_of(task->dpu.in_precision) == 4;
+    const bool is_sums = task->kind == EMU_TASK_DPU && emu_bytes_of(task->dpu.in_precision) == 4;
     bool found = false;
-    for (uint32_t i = 0; i < node->public.n_inputs + node->public.n_outputs && !found; i++) {
-        const uint32_t k = i < node->public.n_inputs
-                               ? node->public.inputs[i]
-                               : node->public.outputs[i - node->public.n_inputs];
-        found = k < emu->model->n_tensors && has_address(&emu->model->tensors[k], from->start);
+    for (uint32_t i = 0; i < node->public.n_inputs && !is_sums && !found; i++) {
+        found = emu_has_input(emu, node, i) && has_address(emu_input(emu, node, i), from->start);
+    }
+    for (uint32_t i = 0; i < node->public.n_outputs && !is_sums && !found; i++) {
+        found = emu_has_output(emu, node, i) &&
+                has_address(emu_output(emu, node, i), from->start) &&
+                !is_replaced(emu, node, from->start);
+    }
+    for (uint32_t i = node->first_task; i < index && !found; i++) {
+        found = emu->tasks[i].kind != EMU_TASK_NOTHING &&
+                result_of(&emu->tasks[i]).start == from->start;
     }
     if (!found) {
-        doubt(emu, node, index, "reads memory of none of the tensors of", node->public.name);
-    }
-    for (uint32_t i = node->first_task; i < index && is_sums; i++) {
-        is_sums = emu->tasks[i].dpu.out_address != task->dpu.in_address;
-    }
-    if (is_sums && found) {
-        doubt(emu, node, index, "reads sums that no task wrote there, of", node->public.name);
+        doubt(emu, node, index,
+              is_sums ? "reads sums that no task wrote there, of"
+                      : "reads memory of none of the tensors of",
+              node->public.name);
     }
 }
 

@@ -159,6 +159,7 @@ bool emu_check_slope(const rkr_emu *emu, emu_node *node) {
         double beta;
     } known[] = {{"LeakyRelu", 0.01, "alpha", 0.01},
                  {"Elu", 1.0, "alpha", 1.0},
+                 {"Celu", 1.0, "alpha", 1.0},
                  {"Selu", 1.67326319217681884765625, "gamma", 1.05070102214813232421875},
                  {"HardSigmoid", 0.2, "beta", 0.5}};
     emu_attributes *a = node->values;
@@ -179,10 +180,10 @@ bool emu_float_slope(rkr_emu *emu, const emu_node *node, float *const *in, float
     const char kind = node->public.op[0];
     for (uint64_t i = 0; i < emu_out(emu, node, 0)->n_elems; i++) {
         const double x = (double)in[0][i];
-        const double curve = x > 0.0 ? x : alpha * expm1(x);
-        out[0][i] = (float)(kind == 'L'   ? (x < 0.0 ? alpha * x : x)
-                            : kind == 'E' ? curve
-                            : kind == 'S' ? second * curve
+        const double curve = x > 0.0 ? x : alpha * expm1(kind == 'C' ? x / alpha : x);
+        out[0][i] = (float)(kind == 'L'                  ? (x < 0.0 ? alpha * x : x)
+                            : kind == 'E' || kind == 'C' ? curve
+                            : kind == 'S'                ? second * curve
                                           : fmin(fmax(alpha * x + second, 0.0), 1.0));
     }
     return true;

@@ -114,8 +114,9 @@ static void strides_of(const rkr_emu_tensor *t, int64_t *strides) {
     }
 }
 
-static bool move(rkr_emu *emu, const emu_tensor *in, const emu_tensor *out, const int64_t *steps,
-                 int64_t base) {
+/* `as`: the dimensions of the output, or others with as many elements. */
+static bool move(rkr_emu *emu, const emu_tensor *in, const emu_tensor *out,
+                 const rkr_emu_tensor *as, const int64_t *steps, int64_t base) {
     uint8_t *values = take(emu, in, out);
     uint8_t *moved = malloc((size_t)out->public.n_elems * out->public.elem_bytes + 1);
     if (values == NULL || moved == NULL) {
@@ -123,7 +124,7 @@ static bool move(rkr_emu *emu, const emu_tensor *in, const emu_tensor *out, cons
         free(moved);
         return no_memory(emu);
     }
-    gather(values, &out->public, steps, base, moved);
+    gather(values, as, steps, base, moved);
     emu_put_values(emu, out, moved);
     free(values);
     free(moved);
@@ -137,7 +138,7 @@ bool emu_move_transpose(rkr_emu *emu, const emu_node *node) {
     for (uint32_t d = 0; d < out->public.n_dims; d++) {
         steps[d] = strides[node->values->values[d]];
     }
-    return move(emu, in, out, steps, 0);
+    return move(emu, in, out, &out->public, steps, 0);
 }
 
 bool emu_move_slice(rkr_emu *emu, const emu_node *node) {
@@ -149,7 +150,7 @@ bool emu_move_slice(rkr_emu *emu, const emu_node *node) {
         base += (int64_t)a->starts[d] * strides[d];
         strides[d] *= a->steps[d];
     }
-    return move(emu, in, out, strides, base);
+    return move(emu, in, out, &out->public, strides, base);
 }
 
 bool emu_move_split(rkr_emu *emu, const emu_node *node) {
@@ -159,12 +160,29 @@ bool emu_move_split(rkr_emu *emu, const emu_node *node) {
     strides_of(&in->public, strides);
     for (uint32_t i = 0; i < node->public.n_outputs; i++) {
         const emu_tensor *out = emu_output(emu, node, i);
-        if (!move(emu, in, out, strides, base)) {
+        if (!move(emu, in, out, &out->public, strides, base)) {
             return false;
         }
         base += (int64_t)out->public.dims[axis] * strides[axis];
     }
     return true;
+}
+
+/* exWindow: an image [n, c, height, width] to windows [n, c, their number, pixels], or back. */
+bool emu_move_window(rkr_emu *emu, const emu_node *node) {
+    const emu_tensor *in = emu_input(emu, node, 0), *out = emu_output(emu, node, 0);
+    const int32_t *count = node->values->values, *size = node->values->starts;
+    const uint32_t rows = (uint32_t)count[0], columns = (uint32_t)count[1];
+    const uint32_t h = (uint32_t)size[0], w = (uint32_t)size[1];
+    const int64_t area = (int64_t)rows * columns * h * w, width = (int64_t)columns * w;
+    rkr_emu_tensor as = out->public;
+    as.n_dims = 6;
+    const bool is_back = node->values->flags[0];
+    const uint32_t parts[4] = {rows, is_back ? h : columns, is_back ? columns : h, w};
+    memcpy(as.dims + 2, parts, sizeof parts);
+    const int64_t steps[6] = {
+        as.dims[1] * area, area, h * width, w, is_back ? (int64_t)h * w : width, 1};
+    return move(emu, in, out, &as, steps, 0);
 }
 
 bool emu_move_concat(rkr_emu *emu, const emu_node *node) {
@@ -232,6 +250,23 @@ bool emu_check_transpose(const rkr_emu *emu, emu_node *node) {
         seen |= ok ? 1u << from : 0;
     }
     return ok && seen == (1u << in->n_dims) - 1;
+}
+
+bool emu_check_window(const rkr_emu *emu, emu_node *node) {
+    emu_attributes *a = node->values;
+    int32_t *count = a->values, *size = a->starts;
+    a->flags[0] = emu_is_named(emu, node, "mode", "reverse");
+    const rkr_emu_tensor *image = a->flags[0] ? emu_out(emu, node, 0) : emu_in(emu, node, 0);
+    const rkr_emu_tensor *windows = a->flags[0] ? emu_in(emu, node, 0) : emu_out(emu, node, 0);
+    bool ok = emu_numbers_named(emu, node, "num_windows", count, 2) &&
+              emu_numbers_named(emu, node, "window_sizes", size, 2) && image->n_dims == 4 &&
+              windows->n_dims == 4;
+    for (uint32_t i = 0; ok && i < 2; i++) {
+        ok = count[i] > 0 && size[i] > 0 && image->dims[i] == windows->dims[i] &&
+             (int64_t)count[i] * size[i] == image->dims[2 + i];
+    }
+    return ok && (int64_t)count[0] * count[1] == windows->dims[2] &&
+           (int64_t)size[0] * size[1] == windows->dims[3];
 }
 
 bool emu_check_concat(const rkr_emu *emu, emu_node *node) {

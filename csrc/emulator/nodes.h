@@ -140,9 +140,9 @@ bool emu_keeps_bits(const rkr_emu *emu, const emu_node *node, uint32_t inputs);
 bool emu_constant_numbers(const rkr_emu *emu, const emu_node *node, uint32_t index, uint32_t *count,
                           int64_t *numbers);
 emu_node_fn emu_move_reshape, emu_move_transpose, emu_move_slice, emu_move_split, emu_move_concat,
-    emu_move_pad;
+    emu_move_pad, emu_move_window;
 emu_check_fn emu_check_reshape, emu_check_transpose, emu_check_slice, emu_check_split,
-    emu_check_concat, emu_check_pad;
+    emu_check_concat, emu_check_pad, emu_check_window;
 
 /* floats.c: by elements, along an axis */
 bool emu_compute_node(rkr_emu *emu, const emu_node *node);

@@ -2,7 +2,7 @@
 
 The files are small networks of the generator, converted with 2.3.2, whose results differ from
 onnxruntime ("faulty") or not ("sound": the same networks as the advice changes them, or on SoCs
-without the fault).
+without the fault). Those of "doubted" differ, too, but nobody can say what to change.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ SAID = {
     "ceil": "in the padding alone",
     "clipn": "Max and Min",
     "clipp": "Max and Min",
+    "average": "of an int16 average",
+    "shared": "has weights that another layer packs otherwise: 'c1'",
+    "norm": "reads memory of none of the tensors of 't5_BatchNormalizationRelu'",
+    "sums": "reads sums that no task wrote there, of 't3'",
 }
 
 
@@ -40,12 +44,15 @@ def test_faults_are_told_from_sound_layers(name: str) -> None:
     """Each fault is one sentence with the layer and the remedy, and its node is never exact."""
     found = toolkit_faults(FILES[name])
     folder, _, file = name.partition("/")
-    if folder == "sound":
+    nodes = Emulator(FILES[name]).nodes
+    said = SAID.get(file.partition("_")[0], "")
+    if folder != "faulty":
         assert found == ()
+        doubts = [node.reason for node in nodes if node.verdict is Verdict.DECODED]
+        assert folder == "sound" or (doubts and all(said in doubt for doubt in doubts))
         return
     (sentence,) = found
-    assert SAID[file.partition("_")[0]] in sentence
-    nodes = Emulator(FILES[name]).nodes
+    assert said in sentence
     (faulty,) = (node for node in nodes if node.is_faulty)
     assert sentence.startswith(f"{faulty.op} {faulty.name}: ")
     assert faulty.verdict not in (Verdict.EXACT, Verdict.FLOAT)

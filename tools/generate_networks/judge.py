@@ -336,7 +336,7 @@ def step_of(tensor: TensorInfo, values: Array) -> float:
 def stored_tensors(network: bytes, machine: Emulator, seen: list[Array]) -> dict[str, TensorInfo]:
     """Return the file's tensors by the network's names: by their own, or else by size and range.
 
-    The toolkit renames some tensors, such as the scores of an attention.
+    The toolkit renames some tensors, such as the scores of an attention; mostly it adds to a name.
     """
     known = {tensor.name: tensor for tensor in machine.tensors}
     model = onnx.load_model_from_string(network)
@@ -355,8 +355,9 @@ def stored_tensors(network: bytes, machine: Emulator, seen: list[Array]) -> dict
             limits = _limits(tensor)
             if limits is not None and np.prod(tensor.shape) == values.size:
                 fits.append((abs(limits[0] - low) + abs(limits[1] - high), tensor))
-        best = min(fits, key=lambda fit: fit[0], default=None)
-        if best is not None and best[0] < 0.3 * (high - low):
+        own = [fit for fit in fits if fit[1].name.startswith((f"{name}_", f"{name}-"))]
+        best = min(own or fits, key=lambda fit: fit[0], default=None)
+        if best is not None and (own or best[0] < 0.3 * (high - low)):
             known[name] = replace(best[1], dtype=None)  # only its step: the range is a guess
     return known
 
