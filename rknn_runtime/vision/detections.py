@@ -44,6 +44,7 @@ _MAX_SIDE = 1 << 20
 # Looked up once: these are used for every frame.
 _new, _ndarray = object.__new__, np.ndarray
 _FLOAT32, _INT32 = np.dtype(np.float32), np.dtype(np.int32)
+_INTEGERS = (int, np.integer)
 #: Memory that is written before it is read.
 _uncleared = ffi.new_allocator(should_clear_after_alloc=False)
 #: Bytes of one object in ``rkr_detections.columns``.
@@ -794,7 +795,11 @@ def _each(texts: dict[int, str]) -> tuple[NDArray[np.int32], Texts]:
 
 
 def _numbered(labels: tuple[Any, ...]) -> list[tuple[int, str]]:
-    return [each if isinstance(each, tuple) else (i, each) for i, each in enumerate(labels)]
+    """Return the numbers and names of classes; no object has any other number."""
+    pairs = [each if isinstance(each, tuple) else (i, each) for i, each in enumerate(labels)]
+    return [
+        (int(i), name) for i, name in pairs if isinstance(i, _INTEGERS) and -(2**31) <= i < 2**31
+    ]
 
 
 @lru_cache(16)

@@ -190,6 +190,29 @@ def test_json_keeps_every_float32(xyxy: Any) -> None:
     assert [one["confidence"] for one in back] == [0.1, 0.2, 0.7]
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        None,
+        ["a"],
+        {5: 'b"', 0: "\u00e9"},
+        {np.int64(5): "c"},
+        {"0": "x", 2**40: "y"},
+        np.array(["d"]),
+    ],
+)
+def test_json_is_that_of_the_dicts(labels: Any) -> None:
+    """With names for some classes or none, and fields whose arrays are empty."""
+    boxes = np.zeros((3, 4), np.float32), np.ones(3, np.float32), np.int32([0, 5, -1])
+    more = {"keypoints": np.zeros((3, 0, 3), np.float32), "mask": np.zeros((3, 0, 0), bool)}
+    for fields in ({}, more, {**more, "tracker_id": np.int32([1, -1, 2])}):
+        d = Detections(*boxes, labels=labels, **fields)
+        assert json.loads(d.to_json()) == d.to_dict()
+        assert [line.split(",")[0] for line in d.to_csv(header=False).splitlines()] == [
+            "0", "5", "-1",
+        ]  # fmt: skip
+
+
 def test_json_refuses_what_it_cannot_say() -> None:
     """A NaN raises instead of becoming a text that no parser takes."""
     d = Detections(np.full((1, 4), np.nan, np.float32), np.zeros(1, np.float32), np.int32([0]))
