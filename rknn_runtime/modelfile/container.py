@@ -136,9 +136,7 @@ def _memory(size: int) -> mmap.mmap:
     import mmap  # here, as only a path on a board needs it
 
     try:
-        # All pages at once take less time than a fault for each; Python 3.9 lacks that flag.
-        populate = getattr(mmap, "MAP_POPULATE", 0)
-        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | populate)
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
         raise MemoryError(f"no memory for a model of {size} bytes") from error
 

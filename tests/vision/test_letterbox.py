@@ -220,7 +220,7 @@ def test_a_damaged_file_is_a_value_error(tmp_path, format_):
         (noise(4, 4, 2), (8, 8), {}, ValueError, r"1, 3 or 4 channels, got \(4, 4, 2\)"),
         (noise(4, 4)[None], (8, 8), {}, ValueError, r"got \(1, 4, 4, 3\)"),
         (noise(4, 0), (8, 8), {}, ValueError, "at least one pixel"),
-        (None, (8, 8), {}, TypeError, "image: expected an array .* got NoneType"),
+        (None, (8, 8), {}, TypeError, "image: expected an array .* got None, as cv2"),
         (noise(4, 4), 8, {}, TypeError, r"\(height, width\) as integers, got 8"),
         (noise(4, 4), (8, 8, 3), {}, TypeError, "height, width"),
         (noise(4, 4), (8.0, 8), {}, TypeError, "height, width"),
