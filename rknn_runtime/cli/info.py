@@ -40,7 +40,7 @@ from rknn_runtime.conversion.health import (
     symptoms_of_head,
 )
 from rknn_runtime.enums import TensorType
-from rknn_runtime.errors import InvalidModelError, UnavailableError
+from rknn_runtime.errors import InvalidModelError, RknnError, UnavailableError
 from rknn_runtime.modelfile import reader
 from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI, failures
 from rknn_runtime.modelfile.custom_string import facts_of
@@ -51,6 +51,7 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.tasks import TASKS, find_task, possible_tasks
 
 if TYPE_CHECKING:
+    from rknn_runtime.npu.query import NodePlace
     from rknn_runtime.sim.emulator import Emulation
 
 #: A page lists this many nodes; a float16 network has hundreds.
@@ -65,6 +66,8 @@ class _Described:
     info: ModelInfo
     #: A text is the reason of a refusal.
     emulation: Emulation | str | None
+    #: On the open runtime; a text is the reason why it does not load the model.
+    placement: tuple[NodePlace, ...] | str | None
     symptoms: tuple[Symptom, ...] | None
     layers: Sequence[Layer] | None
     faults: tuple[str, ...]
@@ -87,6 +90,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_shapes(parser)
     add_switch(parser, "--json", "print one JSON object per model, a line each")
     add_switch(parser, "--emulate", "also show how each node runs on the emulated NPU")
+    add_switch(
+        parser, "--placement", "also show which nodes the open runtime runs on this machine's NPU"
+    )
     add_switch(parser, "--health", "also look for reasons why an int8 model detects nothing")
     add_switch(
         parser, "--layers", "also list the operators: shapes, multiplications, bytes, NPU or CPU"
@@ -129,11 +135,14 @@ def run(arguments: Namespace) -> int:
             print(f"rknn-runtime: {told(model, error)}", file=sys.stderr)
             continue
         emulation = _emulate(model) if arguments.emulate else None
+        placement = _place(model) if arguments.placement else None
         symptoms = _judged(model, arguments.photos) if arguments.health else None
         layers = read_layers(model) if arguments.layers else None
         faults = _faults(model)
         has_photos = arguments.photos is not None
-        described.append(_Described(model, info, emulation, symptoms, layers, faults, has_photos))
+        described.append(
+            _Described(model, info, emulation, placement, symptoms, layers, faults, has_photos)
+        )
     if arguments.json:
         for one in described:
             print(json.dumps(_as_json(one)))
@@ -175,6 +184,17 @@ def _emulate(model: str) -> Emulation | str:
     try:
         return Emulator(model).emulation
     except EmulatorError as error:
+        return str(error)
+
+
+def _place(model: str) -> tuple[NodePlace, ...] | str | None:
+    """Ask the open runtime where it runs each node, or return why it does not load the model."""
+    from rknn_runtime.npu.model import Model
+
+    try:
+        with Model(model, library="open") as loaded:
+            return loaded.placement
+    except RknnError as error:
         return str(error)
 
 
@@ -226,6 +246,10 @@ def _as_json(one: _Described) -> dict[str, Any]:
             for node in one.emulation.nodes
         ]
         entry["emulation"] = {"refused": None, "nodes": nodes}
+    if one.placement is not None:
+        refused = one.placement if isinstance(one.placement, str) else None
+        places = [] if isinstance(one.placement, str) else [p._asdict() for p in one.placement]
+        entry["placement"] = {"refused": refused, "nodes": places}
     if one.symptoms is not None:
         entry["health"] = [asdict(symptom) for symptom in one.symptoms]
     if one.layers is not None:
@@ -313,6 +337,8 @@ def _page(one: _Described) -> list[str]:
         lines += _section("health", rows or [[f"nothing found{place}"]])
     if one.emulation is not None:
         lines += _section("on the emulated NPU", _emulation_rows(one.emulation))
+    if one.placement is not None:
+        lines += _section("on the open runtime", _placement_rows(one.placement))
     if one.layers is not None:
         lines += _section("layers", _layer_rows(one.layers))
     return lines
@@ -359,6 +385,24 @@ def _emulation_rows(found: Emulation | str) -> list[list[str]]:
     ]
     if len(nodes) > _MOST_NODES:
         rows.append([f"  and {len(nodes) - _MOST_NODES} more"])
+    return rows
+
+
+def _placement_rows(found: tuple[NodePlace, ...] | str) -> list[list[str]]:
+    """Return a summary, then the nodes that the CPU computes."""
+    if isinstance(found, str):
+        return [[f"not loaded: {found}"]]
+    on_npu = [place for place in found if place.on_npu]
+    computed = [place for place in found if not place.on_npu and not place.only_moves]
+    moved = len(found) - len(on_npu) - len(computed)
+    tasks = sum(place.tasks for place in on_npu)
+    rows = [
+        [f"{len(on_npu)} of {len(found)} nodes on the NPU, in {tasks} tasks"],
+        [f"on the CPU {len(computed)} that compute and {moved} that only move values"],
+    ]
+    rows += [[f"  {place.op} {place.name}: {place.reason}"] for place in computed[:_MOST_NODES]]
+    if len(computed) > _MOST_NODES:
+        rows.append([f"  and {len(computed) - _MOST_NODES} more"])
     return rows
 
 

@@ -103,3 +103,15 @@ def test_the_open_runtime_refuses_a_model_of_another_soc(tmp_path):
     code = f"from rknn_runtime import Model; Model({path!r}, check=False)"
     done = beside_driver(tmp_path, "rknpu", code)
     assert "the model is for rv1106, and this machine is a rk3588" in done.stderr
+
+
+def test_info_shows_where_nodes_run(tmp_path):
+    """On the stand-in for mainline's driver, and why not where there is no device."""
+    code = f"from rknn_runtime.cli.main import main; main(['info', {str(MODEL)!r}, '--placement'])"
+    said = beside_driver(tmp_path, "rocket", code).stdout
+    assert "86 of 92 nodes on the NPU, in 134 tasks" in said
+    assert "on the CPU 3 that compute and 3 that only move values" in said
+    assert "MaxPool" in said
+    nowhere = {**os.environ, "RKNN_OPEN_DEVICE": "/dev/null"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=nowhere)
+    assert "not loaded: rknn_init" in done.stdout
