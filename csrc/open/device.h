@@ -53,6 +53,7 @@ typedef struct open_device {
     const struct open_driver *driver;
     int file;
     bool is_drm;
+    bool has_iommu;        /* rknpu: memory may be in pieces */
     uint32_t version;      /* of the driver: 908 for 0.9.8; 0: it does not tell */
     uint32_t create_bytes; /* rknpu: of the struct that this kernel takes for memory */
 } open_device;

@@ -14,9 +14,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SUBMIT = 1, MEM_CREATE, MEM_MAP, MEM_DESTROY, MEM_SYNC };
+enum { ACTION, SUBMIT, MEM_CREATE, MEM_MAP, MEM_DESTROY, MEM_SYNC };
 enum { NON_CONTIGUOUS = 1, CACHEABLE = 2, KERNEL_MAPPING = 8, IOMMU = 0x10, ZEROED = 0x20 };
 enum { BY_COMMANDS = 1, PING_PONG = 4 };
+enum { DRIVER_VERSION = 1, HAS_IOMMU = 18 };
 enum { TO_DEVICE = 1, FROM_DEVICE = 2 };
 
 struct new_memory {
@@ -95,9 +96,9 @@ static void give_back(open_device *device, open_block *block) {
 }
 
 static bool take(open_device *device, size_t bytes, bool for_list, open_block *block) {
-    const uint32_t of_drm = device->is_drm ? NON_CONTIGUOUS | IOMMU : 0;
+    const uint32_t pieces = device->has_iommu ? NON_CONTIGUOUS | IOMMU : 0;
     struct new_memory memory = {
-        .flags = CACHEABLE | ZEROED | of_drm | (for_list ? KERNEL_MAPPING : 0), .bytes = bytes};
+        .flags = CACHEABLE | ZEROED | pieces | (for_list ? KERNEL_MAPPING : 0), .bytes = bytes};
     if (create(device, &memory) != 0) {
         return false;
     }
@@ -127,11 +128,17 @@ static bool move_caches(open_device *device, const open_block *block, size_t off
     return call(device, MEM_SYNC, sizeof cache, &cache) == 0;
 }
 
-static void describe(open_device *device) {
+/* A number that the driver tells; `otherwise` where it does not know the question. */
+static uint32_t ask(const open_device *device, uint32_t kind, uint32_t otherwise) {
     struct {
         uint32_t kind, value;
-    } action = {.kind = 1};
-    device->version = call(device, 0, sizeof action, &action) == 0 ? action.value : 0;
+    } action = {.kind = kind};
+    return call(device, ACTION, sizeof action, &action) == 0 ? action.value : otherwise;
+}
+
+static void describe(open_device *device) {
+    device->version = ask(device, DRIVER_VERSION, 0);
+    device->has_iommu = device->is_drm && ask(device, HAS_IOMMU, 1) != 0;
 }
 
 static size_t list_bytes(uint32_t count) {

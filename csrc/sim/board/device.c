@@ -302,7 +302,9 @@ static int rknpu_call(unsigned number, void *argument) {
     } cache;
     switch (number) {
     case 0:
-        words[1] = words[0] == 0 ? 0x46495245 : words[0] == 1 ? 908 : 0;
+        words[1] = words[0] == 0   ? 0x46495245
+                   : words[0] == 1 ? 908
+                                   : words[0] == 18 && !has_files();
         return 0;
     case 1:
         return rknpu_run(argument);
