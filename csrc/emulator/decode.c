@@ -439,7 +439,7 @@ void emu_scramble(emu_decoder *d, uint32_t seed) {
         }
         d->group[block] = (uint8_t)(seed >> 31);
     }
-    d->lut = NULL;
+    d->lut = d->spare_lut = NULL;
     d->n_luts = 0;
 }
 

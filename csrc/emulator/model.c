@@ -73,15 +73,19 @@ void emu_drop_commands(emu_model *model) {
     }
 }
 
-void emu_close_model(emu_model *model) {
-    if (model == NULL) {
-        return;
-    }
+void emu_free_allocated(emu_model *model) {
     while (model->blocks != NULL) {
         emu_block *next = model->blocks->next;
         free(model->blocks);
         model->blocks = next;
     }
+}
+
+void emu_close_model(emu_model *model) {
+    if (model == NULL) {
+        return;
+    }
+    emu_free_allocated(model);
     emu_drop_commands(model);
     free_commands(model);
     if (model->outside == NULL) {

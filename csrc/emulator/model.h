@@ -93,6 +93,8 @@ void emu_drop_commands(emu_model *model);
 
 /* Zeroed memory that lives as long as the model; NULL with an error. */
 void *emu_allocate(emu_model *model, size_t count, size_t bytes);
+/* Free all of it at once. */
+void emu_free_allocated(emu_model *model);
 const char *emu_copy_text(emu_model *model, const uint8_t *text, size_t length);
 
 #if defined(__GNUC__)

@@ -54,6 +54,11 @@ rkr_npu *rkr_npu_open(const char *soc, uint8_t *memory, size_t bytes) {
 
 void rkr_npu_scramble(rkr_npu *npu, uint32_t seed) {
     emu_scramble(npu->decoder, seed);
+    /* Tables, unpacked weights and texts of tasks that are over. */
+    emu_free_allocated(&npu->model);
+    npu->emulator.lut_bytes = NULL;
+    npu->emulator.unpacked = NULL;
+    npu->emulator.unpacked_bytes = npu->emulator.n_unpacked = 0;
 }
 
 const char *rkr_npu_error(const rkr_npu *npu) {

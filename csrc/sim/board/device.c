@@ -191,6 +191,12 @@ static void free_block(struct block *block) {
     mmap(npu + block->at, block->bytes, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     block->is_used = false;
+    size_t end = PAGE; /* what lies behind the last block is free again */
+    for (size_t i = 0; i < MOST_BLOCKS; i++) {
+        const size_t its = blocks[i].at + blocks[i].bytes + PAGE;
+        end = blocks[i].is_used && its > end ? its : end;
+    }
+    used = end;
 }
 
 static void move(const struct block *block, size_t offset, size_t bytes, bool to_npu) {
