@@ -179,6 +179,7 @@ static struct block *make_block(uint64_t bytes) {
     if (has_files() && !make_file(&blocks[i])) {
         return NULL;
     }
+    memset(blocks[i].cpu, 0, whole);
     blocks[i].is_used = true;
     used += whole + PAGE; /* a page that nobody may touch */
     return &blocks[i];
