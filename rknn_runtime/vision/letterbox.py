@@ -265,7 +265,10 @@ def letterbox(
             frame = np.empty(shape, _UINT8) if out is None else out
             box = ffi.new(_LETTERBOX, box[0])
             box.frame = address(frame)
-            if lib.rkr_letterbox_uint8(box, address(image)) == lib.RKR_OK:
+            status = lib.rkr_letterbox_uint8(box, address(image))
+            if status == lib.RKR_ERR_MEMORY:
+                _refuse(status, transform)
+            if status == lib.RKR_OK:
                 return frame, transform
     return _fitted(image, size, fit, pad_value, out, resize, color, out_color, matrix, full_range)
 
