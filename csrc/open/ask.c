@@ -42,7 +42,7 @@ typedef struct {
 /* ---- what is known ---- */
 
 static const answer *find_answer(const asker *a, uint64_t hash) {
-    for (size_t i = 0; i < a->n_answers; i++) {
+    for (size_t i = a->n_answers; i-- > 0;) { /* the last one counts */
         if (a->answers[i].hash == hash) {
             return &a->answers[i];
         }

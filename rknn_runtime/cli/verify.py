@@ -11,6 +11,7 @@ Examples:
 from __future__ import annotations
 
 import json
+import os
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +42,11 @@ def run(arguments: Namespace) -> int:
         0 if all answers are as assumed, else 1.
     """
     from rknn_runtime.npu.library import open_library
-    from rknn_runtime.tools.verify import about, ask, page, questions_for, run_model
+    from rknn_runtime.tools.verify import about, ask, kept_answers, page, questions_for, run_model
 
     library = open_library(arguments.library)
+    if library.is_open:
+        os.environ["RKNN_OPEN_ASK"] = "again"  # what the kernel executes, too
     soc = arguments.soc or _asked(library.is_simulated)
     questions = questions_for(soc)
 
@@ -52,11 +55,17 @@ def run(arguments: Namespace) -> int:
 
     findings = ask(questions, on_library)
     title = about(soc, library, questions[0])
+    kinds = kept_answers() if library.is_open else None
     if arguments.json:
         entries = [finding.as_json() for finding in findings]
-        print(json.dumps({"soc": soc, "about": title, "findings": entries}))
+        report = {"soc": soc, "about": title, "findings": entries}
+        print(json.dumps(report if kinds is None else {**report, "kinds": kinds}))
     else:
         print("\n".join(page(title, findings)))
+        if kinds is not None:
+            bad = [line for line in kinds if not line.startswith("good")]
+            print(f"{len(kinds) - len(bad)} kinds of task run on this kernel, {len(bad)} do not")
+            print("".join(f"  {line}\n" for line in bad), end="")
         _say_what_it_is(library.is_simulated)
     return 0 if all(finding.is_assumed for finding in findings) else 1
 

@@ -240,6 +240,20 @@ def about(soc: str, library: str | os.PathLike[str] | Library | None, question: 
     return f"{soc}, {name} {versions.api}, driver {versions.driver}, {platform.machine()}"
 
 
+def kept_answers() -> list[str]:
+    """Return what the open runtime learned of this kernel: ``good HASH OP``, ``bad HASH OP: why``.
+
+    A line for each set of kinds of task, as ``csrc/open/ask.c`` keeps it; of several the last one.
+    """
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    folder = Path(cache if cache.startswith("/") else Path.home() / ".cache", "rknn-runtime")
+    found: dict[str, str] = {}
+    for path in sorted(folder.glob(f"npu-*-{platform.release()}.txt")):
+        for line in path.read_text("utf-8", "replace").splitlines():
+            found[line.split(" ")[1]] = line
+    return list(found.values())
+
+
 def page(title: str, findings: Sequence[Finding]) -> list[str]:
     """Return the lines to paste: a table, then the outputs without an expected answer."""
     rows = [finding.row() for finding in findings]

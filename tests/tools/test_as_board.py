@@ -115,3 +115,14 @@ def test_info_shows_where_nodes_run(tmp_path):
     nowhere = {**os.environ, "RKNN_OPEN_DEVICE": "/dev/null"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=nowhere)
     assert "not loaded: rknn_init" in done.stdout
+
+
+def test_verify_shows_which_kinds_of_task_a_kernel_runs(tmp_path):
+    """It asks again: of two answers the later one counts."""
+    code = (
+        "import json, sys; from rknn_runtime.cli.main import main; "
+        "main(['verify', '--library', 'open', '--soc', 'rk3588', *sys.argv[1:]])"
+    )
+    first, second = (beside_driver(tmp_path, "rocket", code).stdout for _ in range(2))
+    assert "kinds of task run on this kernel" in first
+    assert first == second
