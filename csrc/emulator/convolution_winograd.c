@@ -36,6 +36,7 @@
 
 /* Of 16 channels or kernels, at any address. */
 typedef int16_t words __attribute__((vector_size(32), aligned(2), may_alias));
+typedef uint16_t wrapping __attribute__((vector_size(32), aligned(2), may_alias));
 typedef int32_t numbers __attribute__((vector_size(32), aligned(4), may_alias));
 typedef uint32_t sums __attribute__((vector_size(32), aligned(4), may_alias));
 
@@ -53,16 +54,18 @@ bool emu_stays_exact(int32_t largest_weight, int64_t largest_sum) {
 
 /* ---- the input ------------------------------------------------------------------- */
 
+/* Behind the last row stands anything, of which nothing is used: sums may wrap. */
 INLINE void turn_six(const words *d, size_t pitch, words out[6]) {
-    const words a = d[0], b = d[pitch], c = d[2 * pitch];
-    const words e = d[3 * pitch], f = d[4 * pitch], g = d[5 * pitch];
-    const words even = 4 * c - f, odd = 4 * b - e, outer = f - c, twice = 2 * (e - b);
-    out[0] = 4 * (a - c) + outer;
-    out[1] = even + odd;
-    out[2] = even - odd;
-    out[3] = outer + twice;
-    out[4] = outer - twice;
-    out[5] = g - e - 2 * twice;
+    const wrapping a = (wrapping)d[0], b = (wrapping)d[pitch], c = (wrapping)d[2 * pitch];
+    const wrapping e = (wrapping)d[3 * pitch], f = (wrapping)d[4 * pitch];
+    const wrapping g = (wrapping)d[5 * pitch];
+    const wrapping even = 4 * c - f, odd = 4 * b - e, outer = f - c, twice = 2 * (e - b);
+    out[0] = (words)(4 * (a - c) + outer);
+    out[1] = (words)(even + odd);
+    out[2] = (words)(even - odd);
+    out[3] = (words)(outer + twice);
+    out[4] = (words)(outer - twice);
+    out[5] = (words)(g - e - 2 * twice);
 }
 
 /* Six rows, `pitch` apart -> out[36][tiles], `plane` apart. */
