@@ -17,9 +17,10 @@ ROOMS = {
     "runtime": {"kernels", "decode"},
     "modelfile": set(),
     "emulator": {"modelfile"},
+    "drivers": set(),
     "api": {"emulator", "modelfile"},
-    "sim": {"api", "emulator", "modelfile"},
-    "open": {"api", "emulator", "modelfile"},
+    "sim": {"api", "drivers", "emulator", "modelfile"},
+    "open": {"api", "drivers", "emulator", "modelfile"},
 }
 #: Where `csrc/rkr.h` and the headers of declarations belong: below all rooms.
 GROUND = {"rkr.h", "decl"}

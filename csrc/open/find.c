@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "find.h"
 
+#include "drivers/drm.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,18 +20,6 @@
 #define MOST_NODES 16
 #define NAME_BYTES 32
 
-/* DRM_IOCTL_VERSION of the kernel's interface. */
-struct drm_version {
-    int major, minor, patch;
-    size_t name_bytes;
-    char *name;
-    size_t date_bytes;
-    char *date;
-    size_t text_bytes;
-    char *text;
-};
-#define DRM_VERSION _IOWR('d', 0x00, struct drm_version)
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static open_device found;
 static pid_t found_by;
@@ -38,7 +28,7 @@ static pid_t found_by;
 static const open_driver *driver_of(open_device *device) {
     char name[NAME_BYTES] = "";
     struct drm_version version = {.name_bytes = sizeof name - 1, .name = name};
-    if (open_call(device, DRM_VERSION, &version) != 0) {
+    if (open_call(device, _IOWR('d', DRM_VERSION, struct drm_version), &version) != 0) {
         return NULL;
     }
     device->is_drm = true;

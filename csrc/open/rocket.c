@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The driver of mainline Linux (6.18 and later), for RK3588. Numbers and structs are those of its
- * ioctl interface.
+ * The driver of mainline Linux (6.18 and later), for RK3588.
  *
  * A job is queued and never reports a failure. Its end shows by waiting for the memory that it
  * writes. One that hangs is ended by the kernel after 500 ms, and its memory is then ready, too: a
  * job that took that long has failed. */
 #define _GNU_SOURCE
+#include "drivers/drm.h"
+#include "drivers/rocket.h"
 #include "find.h"
 
 #include <errno.h>
@@ -22,37 +23,13 @@
  * take 17 ms at 1 GHz. A node is never cut. */
 #define MOST_TASKS 32
 
-struct new_memory {
-    uint32_t bytes, handle;
-    uint64_t address, offset;
-};
-struct task {
-    uint32_t commands, count;
-};
-struct job {
-    uint64_t tasks, reads, writes;
-    uint32_t n_tasks, task_bytes, n_reads, n_writes;
-};
-struct submit {
-    uint64_t jobs;
-    uint32_t n_jobs, job_bytes;
-    uint64_t reserved;
-};
-struct wait {
-    uint32_t handle, reserved;
-    int64_t until_ns;
-};
-struct ready {
-    uint32_t handle, reserved;
-};
-struct gone {
-    uint32_t handle, pad;
-};
-#define CREATE _IOWR('d', 0x40, struct new_memory)
-#define SUBMIT _IOW('d', 0x41, struct submit)
-#define WAIT _IOW('d', 0x42, struct wait)
-#define READY _IOW('d', 0x43, struct ready)
-#define GEM_CLOSE _IOW('d', 0x09, struct gone)
+#define OF_DRIVER(direction, number, type) \
+    _IOC(direction, 'd', DRM_DRIVERS + (number), sizeof(type))
+#define CREATE OF_DRIVER(_IOC_READ | _IOC_WRITE, ROCKET_CREATE, struct rocket_memory)
+#define SUBMIT OF_DRIVER(_IOC_WRITE, ROCKET_SUBMIT, struct rocket_submit)
+#define WAIT OF_DRIVER(_IOC_WRITE, ROCKET_WAIT, struct rocket_wait)
+#define READY OF_DRIVER(_IOC_WRITE, ROCKET_READY, struct rocket_ready)
+#define CLOSE _IOW('d', DRM_CLOSE, struct drm_close)
 
 static int64_t now_ns(void) {
     struct timespec now;
@@ -61,17 +38,17 @@ static int64_t now_ns(void) {
 }
 
 static void give_back(open_device *device, open_block *block) {
-    struct gone gone = {.handle = block->handle};
+    struct drm_close gone = {.handle = block->handle};
     if (block->at != NULL) {
         munmap(block->at, block->bytes);
     }
-    open_call(device, GEM_CLOSE, &gone);
+    open_call(device, CLOSE, &gone);
     *block = (open_block){0};
 }
 
 static bool take(open_device *device, size_t bytes, bool for_list, open_block *block) {
     (void)for_list;
-    struct new_memory memory = {.bytes = (uint32_t)bytes};
+    struct rocket_memory memory = {.bytes = (uint32_t)bytes};
     if (bytes > UINT32_MAX || open_call(device, CREATE, &memory) != 0) {
         return false;
     }
@@ -87,7 +64,7 @@ static bool take(open_device *device, size_t bytes, bool for_list, open_block *b
 }
 
 static int wait_for(open_device *device, const open_block *block, int64_t until_ns) {
-    struct wait wait = {.handle = block->handle, .until_ns = until_ns};
+    struct rocket_wait wait = {.handle = block->handle, .until_ns = until_ns};
     return open_call(device, WAIT, &wait);
 }
 
@@ -96,7 +73,7 @@ static bool move_caches(open_device *device, const open_block *block, size_t off
                         bool to_device) {
     (void)offset;
     (void)bytes;
-    struct ready ready = {.handle = block->handle};
+    struct rocket_ready ready = {.handle = block->handle};
     return to_device ? open_call(device, READY, &ready) == 0
                      : wait_for(device, block, now_ns() + 1000000000LL) == 0;
 }
@@ -111,22 +88,22 @@ static size_t list_bytes(uint32_t count) {
 }
 
 static bool run(open_device *device, const open_job *job) {
-    struct task *tasks = calloc(job->count, sizeof *tasks);
+    struct rocket_task *tasks = calloc(job->count, sizeof *tasks);
     if (tasks == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < job->count; i++) {
         const open_task *task = &job->tasks[job->first + i];
-        tasks[i] = (struct task){task->address, task->words + CHAIN_WORDS};
+        tasks[i] = (struct rocket_task){task->address, task->words + CHAIN_WORDS};
     }
-    struct job one = {.tasks = (uintptr_t)tasks,
-                      .reads = (uintptr_t)&job->commands->handle,
-                      .writes = (uintptr_t)&job->memory->handle,
-                      .n_tasks = job->count,
-                      .task_bytes = sizeof *tasks,
-                      .n_reads = 1,
-                      .n_writes = 1};
-    struct submit submit = {.jobs = (uintptr_t)&one, .n_jobs = 1, .job_bytes = sizeof one};
+    struct rocket_job one = {.tasks = (uintptr_t)tasks,
+                             .reads = (uintptr_t)&job->commands->handle,
+                             .writes = (uintptr_t)&job->memory->handle,
+                             .n_tasks = job->count,
+                             .task_bytes = sizeof *tasks,
+                             .n_reads = 1,
+                             .n_writes = 1};
+    struct rocket_submit submit = {.jobs = (uintptr_t)&one, .n_jobs = 1, .job_bytes = sizeof one};
     const int64_t begin_ns = now_ns();
     bool is_done = open_call(device, SUBMIT, &submit) == 0 &&
                    wait_for(device, job->memory, begin_ns + job->limit_ms * 1000000LL) == 0;

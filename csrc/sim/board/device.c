@@ -27,6 +27,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "drivers/drm.h"
+#include "drivers/rknpu.h"
+#include "drivers/rocket.h"
 #include "emulator/emulator.h"
 
 #define REGION_BYTES ((size_t)1 << 29)
@@ -34,7 +37,6 @@
 #define MOST_BLOCKS 4096
 #define HANG_NS 500000000LL
 #define OBJECT 0xffffff8000000000u
-enum { DRM_CLOSE = 0x09, DRM_BASE = 0x40 };
 
 struct block {
     size_t at, bytes; /* in the region: at is the NPU's address */
@@ -207,40 +209,15 @@ static void move(const struct block *block, size_t offset, size_t bytes, bool to
 
 /* ---- rknpu ---- */
 
-struct rknpu_memory {
-    uint32_t handle, flags;
-    uint64_t bytes, object, address, sram_bytes;
-    int32_t domain;
-    uint32_t cores;
-};
-struct rknpu_task {
-    uint32_t flags, node, enabled, interrupts, cleared, status, words, offset;
-    uint64_t commands;
-};
-struct rknpu_submit {
-    uint32_t flags, limit_ms, first, count, done;
-    int32_t priority;
-    uint64_t list;
-    uint32_t domain, reserved;
-    uint64_t base;
-    int64_t elapsed_ns;
-    uint32_t cores;
-    int32_t fence;
-    struct {
-        uint32_t first, count;
-    } of_core[5];
-};
-enum { NON_CONTIGUOUS = 1, KERNEL_MAPPING = 8, BY_COMMANDS = 1 };
-
 static int rknpu_create(struct rknpu_memory *memory) {
-    if (has_files() && (memory->flags & NON_CONTIGUOUS) != 0) {
+    if (has_files() && (memory->flags & RKNPU_IN_PIECES) != 0) {
         return refuse(EINVAL, "memory in pieces");
     }
     struct block *block = make_block(memory->bytes);
     if (block == NULL) {
         return refuse(ENOMEM, "no memory");
     }
-    block->has_kernel_mapping = (memory->flags & KERNEL_MAPPING) != 0;
+    block->has_kernel_mapping = (memory->flags & RKNPU_KERNEL_MAPPING) != 0;
     memory->handle = block->handle;
     memory->object = OBJECT + (uint64_t)(block - blocks);
     memory->address = block->at;
@@ -276,7 +253,7 @@ static int rknpu_run(struct rknpu_submit *submit) {
     if (submit->count == 0 || submit->cores > 7) {
         return refuse(EINVAL, "a job without tasks, or for cores that there are not");
     }
-    if ((submit->flags & BY_COMMANDS) == 0) {
+    if ((submit->flags & RKNPU_BY_COMMANDS) == 0) {
         return refuse(EINVAL, "a job that is not run by commands");
     }
     if (!list->has_kernel_mapping) {
@@ -301,71 +278,54 @@ static int rknpu_run(struct rknpu_submit *submit) {
     return 0;
 }
 
+/* What the driver tells: the hardware's version, its own (0.9.8), whether there is an IOMMU. */
+static uint32_t answer_of(uint32_t kind) {
+    return kind == RKNPU_HARDWARE_VERSION ? 0x46495245
+           : kind == RKNPU_DRIVER_VERSION ? 908
+                                          : kind == RKNPU_HAS_IOMMU && !has_files();
+}
+
 static int rknpu_call(unsigned number, void *argument) {
-    uint32_t *words = argument;
-    struct {
-        uint32_t flags, reserved;
-        uint64_t object, offset, bytes;
-    } cache;
+    struct rknpu_action *action = argument;
+    struct rknpu_map *map = argument;
+    const struct rknpu_destroy *gone = argument;
+    const struct rknpu_sync *sync = argument;
+    struct block *block;
     switch (number) {
-    case 0:
-        words[1] = words[0] == 0   ? 0x46495245
-                   : words[0] == 1 ? 908
-                                   : words[0] == 18 && !has_files();
+    case RKNPU_ACTION:
+        action->value = answer_of(action->kind);
         return 0;
-    case 1:
+    case RKNPU_SUBMIT:
         return rknpu_run(argument);
-    case 2:
+    case RKNPU_CREATE:
         return rknpu_create(argument);
-    case 3: {
-        const struct block *block = block_of(words[0]);
+    case RKNPU_MAP:
+        block = block_of(map->handle);
         if (block == NULL) {
             return refuse(EINVAL, "no such memory");
         }
-        const uint64_t offset = block->at;
-        memcpy(words + 2, &offset, sizeof offset);
+        map->offset = block->at;
         return 0;
-    }
-    case 4: {
-        struct block *block = block_of(words[0]);
+    case RKNPU_DESTROY:
+        block = block_of(gone->handle);
         if (block == NULL) {
             return refuse(EINVAL, "no such memory");
         }
         free_block(block);
         return 0;
-    }
-    case 5: {
-        memcpy(&cache, argument, sizeof cache);
-        const struct block *block = block_named(cache.object);
-        if (cache.offset > block->bytes || cache.bytes > block->bytes - cache.offset) {
+    case RKNPU_SYNC:
+        block = block_named(sync->object);
+        if (sync->offset > block->bytes || sync->bytes > block->bytes - sync->offset) {
             return refuse(EINVAL, "caches behind a memory's end");
         }
-        move(block, cache.offset, cache.bytes, (cache.flags & 1) != 0);
+        move(block, sync->offset, sync->bytes, (sync->flags & RKNPU_TO_DEVICE) != 0);
         return 0;
-    }
     default:
         return refuse(ENOTTY, "no such call");
     }
 }
 
 /* ---- rocket ---- */
-
-struct rocket_memory {
-    uint32_t bytes, handle;
-    uint64_t address, offset;
-};
-struct rocket_task {
-    uint32_t commands, count;
-};
-struct rocket_job {
-    uint64_t tasks, reads, writes;
-    uint32_t n_tasks, task_bytes, n_reads, n_writes;
-};
-struct rocket_submit {
-    uint64_t jobs;
-    uint32_t n_jobs, job_bytes;
-    uint64_t reserved;
-};
 
 static int64_t now_ns(void) {
     struct timespec now;
@@ -421,41 +381,42 @@ static int rocket_wait(uint32_t handle, int64_t until_ns) {
     return ready_ns > until_ns ? refuse(ETIMEDOUT, "the job is not over") : 0;
 }
 
+static int rocket_submit(const struct rocket_submit *submit) {
+    if (submit->job_bytes < sizeof(struct rocket_job) || submit->reserved != 0) {
+        return refuse(EINVAL, "a submit that the kernel does not know");
+    }
+    for (uint32_t i = 0; i < submit->n_jobs; i++) {
+        rocket_run((const void *)(uintptr_t)(submit->jobs + (uint64_t)i * submit->job_bytes));
+    }
+    return 0;
+}
+
 static int rocket_call(unsigned number, void *argument) {
     struct rocket_memory *memory = argument;
-    const struct rocket_submit *submit = argument;
-    uint32_t *words = argument;
-    int64_t until_ns;
+    const struct rocket_wait *wait = argument;
+    const struct rocket_ready *ready = argument;
+    const struct block *block;
     switch (number) {
-    case 0: {
-        const struct block *block = make_block(memory->bytes);
+    case ROCKET_CREATE:
+        block = make_block(memory->bytes);
         if (block == NULL) {
             return refuse(ENOMEM, "no memory");
         }
         memory->handle = block->handle;
         memory->address = memory->offset = block->at;
         return 0;
-    }
-    case 1:
-        if (submit->job_bytes < sizeof(struct rocket_job) || submit->reserved != 0) {
-            return refuse(EINVAL, "a submit that the kernel does not know");
-        }
-        for (uint32_t i = 0; i < submit->n_jobs; i++) {
-            rocket_run((const void *)(uintptr_t)(submit->jobs + (uint64_t)i * submit->job_bytes));
-        }
-        return 0;
-    case 2:
-        memcpy(&until_ns, words + 2, sizeof until_ns);
-        return words[1] != 0 ? refuse(EINVAL, "reserved is not 0")
-                             : rocket_wait(words[0], until_ns);
-    case 3: {
-        const struct block *block = block_of(words[0]);
-        if (block == NULL || words[1] != 0) {
+    case ROCKET_SUBMIT:
+        return rocket_submit(argument);
+    case ROCKET_WAIT:
+        return wait->reserved != 0 ? refuse(EINVAL, "reserved is not 0")
+                                   : rocket_wait(wait->handle, wait->until_ns);
+    case ROCKET_READY:
+        block = block_of(ready->handle);
+        if (block == NULL || ready->reserved != 0) {
             return refuse(block == NULL ? ENOENT : EINVAL, "no such memory");
         }
         move(block, 0, block->bytes, true);
         return 0;
-    }
     default:
         return refuse(ENOTTY, "no such call");
     }
@@ -463,18 +424,8 @@ static int rocket_call(unsigned number, void *argument) {
 
 /* ---- calls ---- */
 
-struct drm_version {
-    int major, minor, patch;
-    size_t name_bytes;
-    char *name;
-    size_t date_bytes;
-    char *date;
-    size_t text_bytes;
-    char *text;
-};
-
 static int drm_call(unsigned number, void *argument) {
-    if (number == 0) {
+    if (number == DRM_VERSION) {
         struct drm_version *version = argument;
         version->major = 0;
         version->minor = is_rocket() ? 0 : 9;
@@ -486,16 +437,16 @@ static int drm_call(unsigned number, void *argument) {
         return 0;
     }
     if (number == DRM_CLOSE) {
-        struct block *block = block_of(*(uint32_t *)argument);
+        struct block *block = block_of(((struct drm_close *)argument)->handle);
         if (block == NULL) {
             return refuse(EINVAL, "no such memory");
         }
         free_block(block);
         return 0;
     }
-    return number < DRM_BASE ? refuse(ENOTTY, "no such call")
-           : is_rocket()     ? rocket_call(number - DRM_BASE, argument)
-                             : rknpu_call(number - DRM_BASE, argument);
+    return number < DRM_DRIVERS ? refuse(ENOTTY, "no such call")
+           : is_rocket()        ? rocket_call(number - DRM_DRIVERS, argument)
+                                : rknpu_call(number - DRM_DRIVERS, argument);
 }
 
 typedef int ioctl_fn(int file, unsigned long request, void *argument);

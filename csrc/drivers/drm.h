@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What all DRM devices of the kernel answer. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    DRM_VERSION = 0x00,
+    DRM_CLOSE = 0x09,
+    DRM_DRIVERS = 0x40
+}; /* a driver's own from there on */
+
+struct drm_version {
+    int major, minor, patch;
+    size_t name_bytes;
+    char *name;
+    size_t date_bytes;
+    char *date;
+    size_t text_bytes;
+    char *text;
+};
+
+struct drm_close {
+    uint32_t handle, pad;
+};

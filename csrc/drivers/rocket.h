@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The ioctl interface of the driver of mainline Linux, as its numbers and structs are: a DRM device
+ * with commands from 0x40 on. */
+#pragma once
+
+#include <stdint.h>
+
+enum { ROCKET_CREATE, ROCKET_SUBMIT, ROCKET_WAIT, ROCKET_READY };
+
+struct rocket_memory {
+    uint32_t bytes, handle;
+    uint64_t address, offset;
+};
+
+struct rocket_task {
+    uint32_t commands, count;
+};
+
+struct rocket_job {
+    uint64_t tasks, reads, writes;
+    uint32_t n_tasks, task_bytes, n_reads, n_writes;
+};
+
+struct rocket_submit {
+    uint64_t jobs;
+    uint32_t n_jobs, job_bytes;
+    uint64_t reserved;
+};
+
+struct rocket_wait {
+    uint32_t handle, reserved;
+    int64_t until_ns;
+};
+
+struct rocket_ready {
+    uint32_t handle, reserved;
+};
