@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What every library with this API defines for it: a lock, a log, what happens around each call.
+ * A lock, a log, what happens around each call.
  *
  * Layers: each file of this folder knows only those before it, and includes their headers.
  *   calls      what is exported
@@ -31,8 +31,10 @@
  * while anything is computed. */
 extern pthread_mutex_t api_lock;
 
-/* Begin a call; true when it shall fail, with the code in `*code`. */
-bool api_enter(api_call call, int *code);
+/* As in the vendor's API. */
+const char *api_call_name(api_call call);
+/* A call begins on this thread, of which something is logged already, or not. */
+void api_begin_call(bool is_logged);
 /* Return a call's status; log a reason for a failure that has none yet. */
 int api_leave(api_call call, int status);
 /* Whether the call in progress on this thread has logged its fault. */
@@ -40,6 +42,13 @@ bool api_has_logged(void);
 void api_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same for a use of the API that a board would not forgive. */
 void api_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- of the library ---- */
+
+/* Begin a call (api_begin_call); true when it shall fail, with the code in `*code`. */
+bool api_enter(api_call call, int *code);
+/* Keep a line of the log. */
+void api_write_log(bool is_violation, const char *text);
 /* Count what is alive. */
 typedef enum { API_CONTEXTS, API_MEMORIES, API_OUTPUTS, API_THINGS } api_thing;
 void api_count(api_thing thing, int change);

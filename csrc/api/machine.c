@@ -17,9 +17,10 @@ struct api_machine {
     uint32_t graph; /* the one that is open */
     uint8_t *bytes; /* of the file; NULL: it is opened once, and was */
     size_t size;
-    uint32_t further;       /* how many like it may still be made */
-    pthread_mutex_t making; /* for the two above and below */
-    api_machine *next;      /* has the same bytes */
+    bool has_others;        /* of the same bytes, or may have */
+    pthread_mutex_t making; /* for the two below */
+    uint32_t further;       /* how many may still be made */
+    api_machine *next;
 };
 
 static int status_of(int emulators) {
@@ -52,8 +53,9 @@ int api_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, uint32_
         return RKNN_ERR_MALLOC_FAIL;
     }
     machine->further = api_graph_instances(cores) - 1;
+    machine->has_others = machine->further > 0;
     int status = RKNN_SUCC;
-    if (graphs > 1 || machine->further > 0) {
+    if (graphs > 1 || machine->has_others) {
         machine->bytes = malloc(size);
         machine->size = size;
         status = machine->bytes == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_SUCC;
@@ -73,16 +75,20 @@ int api_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, uint32_
     return RKNN_SUCC;
 }
 
+static void free_one(api_machine *machine) {
+    api_graph_close(machine->emulator, machine->hand);
+    pthread_mutex_destroy(&machine->lock);
+    pthread_mutex_destroy(&machine->making);
+    free(machine);
+}
+
 void api_machine_free(api_machine *machine) {
     if (machine != NULL) {
         free(machine->bytes);
     }
     while (machine != NULL) {
         api_machine *next = machine->next;
-        api_graph_close(machine->emulator, machine->hand);
-        pthread_mutex_destroy(&machine->lock);
-        pthread_mutex_destroy(&machine->making);
-        free(machine);
+        free_one(machine);
         machine = next;
     }
 }
@@ -113,48 +119,50 @@ static bool take(api_machine *machine, const char *function) {
     return is_free;
 }
 
-/* One more like it, taken, if there may be; else NULL. */
-static api_machine *make_further(api_machine *machine) {
-    api_machine *made = NULL;
-    pthread_mutex_lock(&machine->making);
-    if (machine->further > 0 && (made = calloc(1, sizeof *made)) != NULL) {
-        if (make_locks(made)) {
-            made->bytes = machine->bytes;
-            made->size = machine->size;
-            made->next = machine->next;
-            pthread_mutex_lock(&made->lock);
-            machine->next = made;
-            machine->further--;
-        } else {
-            free(made);
-            made = NULL;
-        }
+/* One more like it, taken, with `making` held. NULL: there is no memory for it, nor for others. */
+static api_machine *make_further(api_machine *machine, uint32_t graph) {
+    api_machine *made = calloc(1, sizeof *made);
+    if (made == NULL || !make_locks(made)) {
+        free(made);
+        return NULL;
     }
-    pthread_mutex_unlock(&machine->making);
+    made->bytes = machine->bytes;
+    made->size = machine->size;
+    if (choose(made, graph) != RKNN_SUCC) {
+        free_one(made);
+        machine->further = 0;
+        return NULL;
+    }
+    made->next = machine->next;
+    pthread_mutex_lock(&made->lock);
+    machine->next = made;
+    machine->further--;
     return made;
 }
 
 /* A machine that nobody runs, else the first one, when it is free; NULL: see take. */
-static api_machine *take_any(api_machine *machine) {
+static api_machine *take_any(api_machine *machine, uint32_t graph) {
+    if (!machine->has_others) {
+        return take(machine, "rknn_run") ? machine : NULL;
+    }
+    if (pthread_mutex_trylock(&machine->lock) == 0) {
+        return machine;
+    }
     pthread_mutex_lock(&machine->making);
-    api_machine *first = machine->next;
-    const bool has_others = machine->further > 0 || first != NULL;
+    api_machine *found = machine->next;
+    while (found != NULL && pthread_mutex_trylock(&found->lock) != 0) {
+        found = found->next;
+    }
+    if (found == NULL && machine->further > 0) {
+        found = make_further(machine, graph);
+    }
     pthread_mutex_unlock(&machine->making);
-    if (!has_others || pthread_mutex_trylock(&machine->lock) == 0) {
-        return has_others || take(machine, "rknn_run") ? machine : NULL;
-    }
-    for (api_machine *other = first; other != NULL; other = other->next) {
-        if (pthread_mutex_trylock(&other->lock) == 0) {
-            return other;
-        }
-    }
-    api_machine *made = make_further(machine);
-    return made != NULL ? made : take(machine, "rknn_run") ? machine : NULL;
+    return found != NULL ? found : take(machine, "rknn_run") ? machine : NULL;
 }
 
 rkr_emu *api_machine_emulator(api_machine *machine, uint32_t graph, uint32_t n_inputs,
                               const api_machine_values *values) {
-    if (!take(machine, "rknn_sim_emulator")) {
+    if (!take(machine, "api_machine_emulator")) {
         return NULL;
     }
     rkr_emu *emulator = choose(machine, graph) == RKNN_SUCC ? machine->emulator : NULL;
@@ -187,7 +195,7 @@ static int run_image(const api_machine *machine, uint32_t image, uint32_t n_inpu
 }
 
 void *api_machine_hand(api_machine *machine, uint32_t graph) {
-    if (!take(machine, "rknn_open_place")) {
+    if (!take(machine, "api_machine_hand")) {
         return NULL;
     }
     void *hand = choose(machine, graph) == RKNN_SUCC ? machine->hand : NULL;
@@ -198,7 +206,7 @@ void *api_machine_hand(api_machine *machine, uint32_t graph) {
 int api_machine_run(api_machine *machine, uint32_t graph, uint32_t images, uint32_t n_inputs,
                     uint32_t n_outputs, const api_machine_values *values, api_node_hook hook) {
     uint32_t *outputs = calloc(n_outputs, sizeof *outputs);
-    machine = outputs == NULL ? NULL : take_any(machine);
+    machine = outputs == NULL ? NULL : take_any(machine, graph);
     if (machine == NULL) {
         const int status = outputs == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_ERR_FAIL;
         free(outputs);

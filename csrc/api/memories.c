@@ -124,9 +124,9 @@ static bool is_mapped(const void *address, size_t size) {
 static api_mem *around(const api_context *ctx, uint64_t phys_addr, void *address, uint32_t size) {
     api_mem *mem = calloc(1, sizeof *mem);
     if (mem == NULL || size == 0 || !is_mapped(address, size)) {
-        api_violation("rknn_create_mem_from_phys: virt_addr is not %u bytes of mapped memory (the "
-                      "simulated NPU knows no other)",
-                      size);
+        api_violation("rknn_create_mem_from_phys: virt_addr is not %u bytes of mapped memory "
+                      "(%s knows no other)",
+                      size, api_graph_runner);
         free(mem);
         return NULL;
     }

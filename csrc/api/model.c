@@ -72,7 +72,7 @@ size_t api_native_bytes(const api_tensor *tensor) {
     return native->size > native->size_with_stride ? native->size : native->size_with_stride;
 }
 
-/* ---- what a tensor must be to be simulated ----------------------------------- */
+/* ---- what a tensor must be ----------------------------------- */
 
 /* Product of the dimensions, 0 when one is 0 or the bytes exceed MAX_TENSOR_BYTES. */
 static size_t count_elements(const uint32_t *dims, uint32_t n_dims, size_t elem_bytes) {
@@ -269,10 +269,10 @@ static int read_file(rkr_model *file, const rkr_model_graph *graph, api_model *m
     }
     const rkr_soc *soc = rkr_find_soc(header.soc.at, header.soc.length);
     if (soc == NULL || !counts_are_sound(&said, graph) || said.batch > 1024) {
-        api_log("the model is for %.*s, has %u inputs, %u outputs, %u shapes and a batch of %u: it "
-                "is not simulated",
+        api_log("the model is for %.*s, has %u inputs, %u outputs, %u shapes and a batch of %u: %s "
+                "does not run such models",
                 (int)header.soc.length, header.soc.at, graph->n_inputs, graph->n_outputs,
-                said.graphs, said.batch);
+                said.graphs, said.batch, api_graph_runner);
         return CONTRADICTION;
     }
     model->runtime = header.is_mini ? API_MINI : API_FULL;

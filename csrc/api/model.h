@@ -48,6 +48,7 @@ typedef struct {
     uint64_t dma_bytes;
     char custom_string[1024];
     api_tensor *tensors;  /* per shape: inputs, then outputs */
+    bool ignores_inputs;  /* their values, though not how they are bound */
     api_machine *machine; /* executes the file; NULL: a bundle, of which all below is */
     uint32_t n_records;
     api_record *records;

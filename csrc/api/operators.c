@@ -324,12 +324,13 @@ static int check(const api_context *ctx, const rknn_custom_op *op) {
         return RKNN_ERR_PARAM_INVALID;
     }
     if (op->target != RKNN_TARGET_TYPE_CPU) {
-        api_log("rknn_register_custom_ops: %s is not for the CPU, and no GPU is simulated",
-                op->op_type);
+        api_log("rknn_register_custom_ops: %s is not for the CPU, and %s has no GPU", op->op_type,
+                api_graph_runner);
         return RKNN_ERR_FAIL;
     }
     if (ctx->model->n_shapes > 1) {
-        api_log("rknn_register_custom_ops: not simulated of models with several shapes");
+        api_log("rknn_register_custom_ops: %s has none for models with several shapes",
+                api_graph_runner);
         return RKNN_ERR_FAIL;
     }
     return RKNN_SUCC;

@@ -11,20 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A run with nothing to read computes, on a board, whatever lies in the NPU's memory. */
-static int compute_garbage(api_context *ctx) {
-    api_log("rknn_run: no input is set, the outputs are garbage");
-    for (uint32_t i = ctx->model->n_input; i < api_model_tensors(ctx->model); i++) {
-        const api_tensor *tensor = api_tensor_of(ctx, i);
-        uint8_t *value = api_port_value(ctx, i);
-        if (value == NULL) {
-            return RKNN_ERR_MALLOC_FAIL;
-        }
-        api_garbage(value, api_value_bytes(tensor));
-    }
-    return RKNN_SUCC;
-}
-
 int api_execute(api_context *ctx) {
     const api_model *model = ctx->model;
     const uint32_t count = api_model_tensors(model);
@@ -131,12 +117,9 @@ static int compute(api_context *ctx) {
         has_input = has_input || ctx->ports[i].source != API_UNBOUND;
     }
     if (!has_input) {
-        return compute_garbage(ctx);
+        return api_compute_nothing(ctx);
     }
-    /* The first record that answers any input makes the rest unreachable. */
-    const bool is_fixed =
-        model->n_records > 0 && model->n_shapes == 1 && model->records[0].any_input;
-    const int status = read_inputs(ctx, !is_fixed);
+    const int status = read_inputs(ctx, !model->ignores_inputs);
     return status != RKNN_SUCC ? status : api_compute(ctx);
 }
 

@@ -68,7 +68,8 @@ typedef struct open_driver {
     uint32_t most_tasks;
     /* Fill in the version, where the driver tells it. */
     void (*describe)(open_device *device);
-    /* Bytes of the list of `count` tasks that the driver wants in memory of the NPU; 0: none. */
+    /* Bytes of a block of its own that the driver wants for `count` tasks, and what to put there:
+     * the list that the kernel reads, or nothing. */
     size_t (*list_bytes)(uint32_t count);
     void (*write_list)(const open_task *tasks, uint32_t count, uint8_t *list);
     /* Zeroed memory; `for_list`: that the kernel reads tasks from. False with errno. */

@@ -10,7 +10,6 @@
 #include "graph.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,40 +23,19 @@ API_EXPORT rknn_open_place_fn rknn_open_place;
 pthread_mutex_t api_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static char message[MESSAGE_BYTES];
-static _Thread_local bool has_logged;
-static _Thread_local uint32_t wanted_cores;
+static _Thread_local open_terms wanted;
 
 /* ---- the log ---- */
 
-static const char *const call_names[API_CALLS] = {
-#define API_NAME(name) "rknn_" #name,
-    API_FUNCTIONS(API_NAME)
-#undef API_NAME
-};
-
-static void write_log(const char *format, va_list arguments) {
+void api_write_log(bool is_violation, const char *text) {
     const char *level = getenv("RKNN_LOG_LEVEL");
-    has_logged = true;
+    (void)is_violation;
     pthread_mutex_lock(&log_lock);
-    vsnprintf(message, sizeof message, format, arguments);
+    snprintf(message, sizeof message, "%s", text);
     if (level != NULL && strcmp(level, "0") != 0) {
-        fprintf(stderr, "rknn_open: %s\n", message);
+        fprintf(stderr, "rknn_open: %s\n", text);
     }
     pthread_mutex_unlock(&log_lock);
-}
-
-void api_log(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    write_log(format, arguments);
-    va_end(arguments);
-}
-
-void api_violation(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    write_log(format, arguments);
-    va_end(arguments);
 }
 
 void rknn_open_message(char *text, size_t text_size) {
@@ -71,20 +49,8 @@ void rknn_open_message(char *text, size_t text_size) {
 bool api_enter(api_call call, int *code) {
     (void)call;
     (void)code;
-    has_logged = false;
+    api_begin_call(false);
     return false;
-}
-
-bool api_has_logged(void) {
-    return has_logged;
-}
-
-int api_leave(api_call call, int status) {
-    if (status != RKNN_SUCC && !has_logged) {
-        api_log(status == RKNN_ERR_MALLOC_FAIL ? "%s: no memory" : "%s fails with %d",
-                call_names[call], status);
-    }
-    return status;
 }
 
 void api_count(api_thing thing, int change) {
@@ -180,9 +146,8 @@ static int run_alone(open_program *program, uint32_t index, api_node_hook hook) 
         return API_HOOK_FAILED;
     }
     if (done == 0 && program->nodes[index].place != RKNN_OPEN_CPU) {
-        return open_program_run(program, index, index + 1, wanted_cores)
-                   ? RKR_OK
-                   : fail_on_npu(program, index);
+        return open_program_run(program, index, index + 1, wanted) ? RKR_OK
+                                                                   : fail_on_npu(program, index);
     }
     status = done > 0 ? RKR_OK : rkr_emu_run_node(program->emulator, index);
     return status == RKR_OK && !sync_all(program, node.outputs, node.n_outputs, true)
@@ -210,8 +175,7 @@ int api_graph_run(rkr_emu *emulator, void *hand, api_node_hook hook) {
             end++;
         }
         if (end > i) {
-            status =
-                open_program_run(program, i, end, wanted_cores) ? RKR_OK : fail_on_npu(program, i);
+            status = open_program_run(program, i, end, wanted) ? RKR_OK : fail_on_npu(program, i);
         } else {
             end = i + 1;
             status = run_alone(program, i, hook);
@@ -223,14 +187,20 @@ int api_graph_run(rkr_emu *emulator, void *hand, api_node_hook hook) {
                : status;
 }
 
+int api_compute_nothing(api_context *ctx) {
+    (void)ctx;
+    api_log("rknn_run: no input is set: rknn_inputs_set or rknn_set_io_mem first");
+    return RKNN_ERR_FAIL;
+}
+
 int api_compute(api_context *ctx) {
     return api_execute(ctx);
 }
 
 int api_run_on_cores(api_context *ctx, int32_t timeout_ms) {
     struct timespec begin, end;
-    (void)timeout_ms;
-    wanted_cores = ctx->core_mask;
+    wanted = (open_terms){.cores = ctx->core_mask,
+                          .limit_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0};
     clock_gettime(CLOCK_MONOTONIC, &begin);
     const int status = api_run(ctx);
     clock_gettime(CLOCK_MONOTONIC, &end);

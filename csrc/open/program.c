@@ -146,9 +146,6 @@ int open_program_lay_out(open_program *program, bool is_whole) {
         program->tasks[i].address += program->commands.address;
     }
     const size_t bytes = driver->list_bytes(program->n_tasks);
-    if (bytes == 0) {
-        return RKR_OK;
-    }
     if (!driver->take(device, bytes, true, &program->list)) {
         return RKR_ERR_MEMORY;
     }
@@ -171,21 +168,22 @@ bool open_program_sync(open_program *program, uint32_t tensor, bool to_device) {
 /* ---- a run ---- */
 
 static bool run_tasks(open_program *program, uint32_t first, uint32_t count, bool is_alone,
-                      uint32_t cores) {
+                      open_terms terms) {
     const open_job job = {.tasks = program->tasks,
                           .list = &program->list,
                           .memory = &program->memory,
                           .commands = &program->commands,
                           .first = first,
                           .count = count,
-                          .cores = cores & (0u - cores), /* the tasks are those of one core */
+                          .cores = terms.cores &
+                                   (0u - terms.cores), /* the tasks are those of one core */
                           .is_alone = is_alone,
                           .base = has_base(program) ? program->memory.address : 0,
-                          .limit_ms = LIMIT_MS};
+                          .limit_ms = terms.limit_ms == 0 ? LIMIT_MS : terms.limit_ms};
     return count == 0 || program->device->driver->run(program->device, &job);
 }
 
-bool open_program_run(open_program *program, uint32_t first, uint32_t end, uint32_t cores) {
+bool open_program_run(open_program *program, uint32_t first, uint32_t end, open_terms terms) {
     rkr_emu_info info;
     (void)rkr_emu_get_info(program->emulator, &info);
     if (program->n_tasks > 0 && info.bindings != program->bindings) {
@@ -203,12 +201,12 @@ bool open_program_run(open_program *program, uint32_t first, uint32_t end, uint3
         }
         const uint32_t most = program->device->driver->most_tasks;
         const bool is_full = most != 0 && count != 0 && count + node->count > most;
-        if ((node->uses_lut || is_full) && !run_tasks(program, begin, count, false, cores)) {
+        if ((node->uses_lut || is_full) && !run_tasks(program, begin, count, false, terms)) {
             return false;
         }
         count = node->uses_lut || is_full ? 0 : count;
         if (node->uses_lut) {
-            if (!run_tasks(program, node->first, node->count, true, cores)) {
+            if (!run_tasks(program, node->first, node->count, true, terms)) {
                 return false;
             }
         } else {
@@ -216,5 +214,5 @@ bool open_program_run(open_program *program, uint32_t first, uint32_t end, uint3
             count += node->count;
         }
     }
-    return run_tasks(program, begin, count, false, cores);
+    return run_tasks(program, begin, count, false, terms);
 }

@@ -28,6 +28,12 @@ typedef struct {
     uint32_t bindings; /* of the emulator, when commands were written */
 } open_program;
 
+/* How a run is to be executed. */
+typedef struct {
+    uint32_t cores;    /* mask; 0: any */
+    uint32_t limit_ms; /* of a job; 0: the usual one */
+} open_terms;
+
 /* Give the tasks of the nodes that the NPU runs their place in memory, anew: written out in full or
  * as the file has them. RKR_OK or a status. */
 int open_program_lay_out(open_program *program, bool is_whole);
@@ -35,6 +41,6 @@ void open_program_give_back(open_program *program, open_block *block);
 
 /* Run nodes `first` to `end`, none of RKNN_OPEN_CPU, on these cores (0: any); false with errno. The
  * inputs are in memory. */
-bool open_program_run(open_program *program, uint32_t first, uint32_t end, uint32_t cores);
+bool open_program_run(open_program *program, uint32_t first, uint32_t end, open_terms terms);
 /* Move the caches of a tensor. */
 bool open_program_sync(open_program *program, uint32_t tensor, bool to_device);

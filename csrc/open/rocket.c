@@ -2,15 +2,19 @@
  *
  * The driver of mainline Linux (6.18 and later), for RK3588.
  *
- * A job is queued and never reports a failure. Its end shows by waiting for the memory that it
- * writes. One that hangs is ended by the kernel after 500 ms, and its memory is then ready, too: a
- * job that took that long has failed. */
+ * A job is queued and never reports a failure. Its end shows by waiting for a block that it is said
+ * to write: a small one, because waiting also syncs the caches of the whole block. A job that hangs
+ * is ended by the kernel after 500 ms, and its blocks are then ready, too: a job that took that
+ * long has failed. The kernel drops a job without a word when a signal arrives while it is queued:
+ * none may. */
 #define _GNU_SOURCE
 #include "drivers/drm.h"
 #include "drivers/rocket.h"
 #include "find.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -82,9 +86,27 @@ static void describe(open_device *device) {
     (void)device; /* DRM has told it */
 }
 
+/* The block that tells the end of jobs. */
 static size_t list_bytes(uint32_t count) {
     (void)count;
-    return 0;
+    return 1;
+}
+
+static void write_list(const open_task *tasks, uint32_t count, uint8_t *list) {
+    (void)tasks;
+    (void)count;
+    (void)list;
+}
+
+static int submit_whole(open_device *device, struct rocket_submit *submit) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int status = open_call(device, SUBMIT, submit);
+    const int error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return status;
 }
 
 static bool run(open_device *device, const open_job *job) {
@@ -96,17 +118,18 @@ static bool run(open_device *device, const open_job *job) {
         const open_task *task = &job->tasks[job->first + i];
         tasks[i] = (struct rocket_task){task->address, task->words + CHAIN_WORDS};
     }
+    const uint32_t written[] = {job->memory->handle, job->list->handle};
     struct rocket_job one = {.tasks = (uintptr_t)tasks,
                              .reads = (uintptr_t)&job->commands->handle,
-                             .writes = (uintptr_t)&job->memory->handle,
+                             .writes = (uintptr_t)written,
                              .n_tasks = job->count,
                              .task_bytes = sizeof *tasks,
                              .n_reads = 1,
-                             .n_writes = 1};
+                             .n_writes = 2};
     struct rocket_submit submit = {.jobs = (uintptr_t)&one, .n_jobs = 1, .job_bytes = sizeof one};
     const int64_t begin_ns = now_ns();
-    bool is_done = open_call(device, SUBMIT, &submit) == 0 &&
-                   wait_for(device, job->memory, begin_ns + job->limit_ms * 1000000LL) == 0;
+    bool is_done = submit_whole(device, &submit) == 0 &&
+                   wait_for(device, job->list, begin_ns + job->limit_ms * 1000000LL) == 0;
     free(tasks);
     if (is_done && now_ns() - begin_ns >= KERNEL_LIMIT_MS * 1000000LL) {
         errno = ETIMEDOUT;
@@ -120,6 +143,7 @@ const open_driver open_rocket = {.name = "rocket",
                                  .starts_each = true,
                                  .describe = describe,
                                  .list_bytes = list_bytes,
+                                 .write_list = write_list,
                                  .take = take,
                                  .give_back = give_back,
                                  .sync = move_caches,

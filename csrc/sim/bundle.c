@@ -170,9 +170,13 @@ static int parse_body(api_model *model, const uint8_t *bytes, size_t size) {
     if (!fits_memory(model)) {
         return RKNN_ERR_MALLOC_FAIL;
     }
-    return api_shapes_agree(model) && parse_records(model, model->bytes, payload)
-               ? RKNN_SUCC
-               : RKNN_ERR_MODEL_INVALID;
+    if (!api_shapes_agree(model) || !parse_records(model, model->bytes, payload)) {
+        return RKNN_ERR_MODEL_INVALID;
+    }
+    /* The first record that answers any input makes the rest unreachable. */
+    model->ignores_inputs =
+        model->n_records > 0 && model->n_shapes == 1 && model->records[0].any_input;
+    return RKNN_SUCC;
 }
 
 static int read_bundle(const uint8_t *bytes, size_t size, api_model **out, api_runtime *runtime) {

@@ -2,6 +2,7 @@
  *
  * Who computes in a simulation: the emulator, the records of a bundle, or a function of the
  * client. */
+#include "api/convert.h"
 #include "api/run.h"
 #include "sim/control.h"
 
@@ -124,6 +125,20 @@ int api_graph_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **
 void api_graph_close(rkr_emu *emulator, void *hand) {
     (void)hand;
     rkr_emu_close(emulator);
+}
+
+/* A run with nothing to read computes, on a board, whatever lies in the NPU's memory. */
+int api_compute_nothing(api_context *ctx) {
+    api_log("rknn_run: no input is set, the outputs are garbage");
+    for (uint32_t i = ctx->model->n_input; i < api_model_tensors(ctx->model); i++) {
+        const api_tensor *tensor = api_tensor_of(ctx, i);
+        uint8_t *value = api_port_value(ctx, i);
+        if (value == NULL) {
+            return RKNN_ERR_MALLOC_FAIL;
+        }
+        api_garbage(value, api_value_bytes(tensor));
+    }
+    return RKNN_SUCC;
 }
 
 int api_compute(api_context *ctx) {

@@ -15,7 +15,6 @@
 #include "sim/cores.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,19 +48,11 @@ static struct {
 pthread_mutex_t api_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* Whether the call in progress on this thread has logged anything. */
-static _Thread_local bool has_logged;
 static void (*_Atomic collect)(void);
-
-static const char *const call_names[API_CALLS] = {
-#define API_NAME(name) "rknn_" #name,
-    API_FUNCTIONS(API_NAME)
-#undef API_NAME
-};
 
 static int call_of(const char *function) {
     for (int call = 0; function != NULL && call < API_CALLS; call++) {
-        if (strcmp(function, call_names[call]) == 0) {
+        if (strcmp(function, api_call_name((api_call)call)) == 0) {
             return call;
         }
     }
@@ -76,7 +67,6 @@ static void copy_text(char *out, size_t out_size, const char *text) {
 
 /* With the lock held. */
 static void write_log(const char *kind, const char *text) {
-    has_logged = true;
     copy_text(control.message, sizeof control.message, text);
     if (strcmp(control.log_path, "stderr") == 0) {
         fprintf(stderr, "rknn_sim %s: %s\n", kind, text);
@@ -208,7 +198,6 @@ static void collect_violations(void) {
 bool api_enter(api_call call, int *code) {
     collect_violations();
     lock();
-    has_logged = false;
     control.calls[call]++;
     bool fails = false;
     for (size_t i = 0; i < control.n_failures;) {
@@ -227,28 +216,15 @@ bool api_enter(api_call call, int *code) {
     }
     if (fails) {
         char text[MESSAGE_BYTES];
-        snprintf(text, sizeof text, "%s fails with %d on demand", call_names[call], *code);
+        snprintf(text, sizeof text, "%s fails with %d on demand", api_call_name(call), *code);
         write_log("note", text);
     }
     unlock();
+    api_begin_call(fails);
     return fails;
 }
 
-bool api_has_logged(void) {
-    return has_logged;
-}
-
-int api_leave(api_call call, int status) {
-    if (status != RKNN_SUCC && !has_logged) {
-        api_log(status == RKNN_ERR_MALLOC_FAIL ? "%s: no memory" : "%s fails with %d",
-                call_names[call], status);
-    }
-    return status;
-}
-
-static void record(bool is_violation, const char *format, va_list arguments) {
-    char text[MESSAGE_BYTES];
-    vsnprintf(text, sizeof text, format, arguments);
+void api_write_log(bool is_violation, const char *text) {
     lock();
     if (is_violation) {
         control.violations++;
@@ -256,20 +232,6 @@ static void record(bool is_violation, const char *format, va_list arguments) {
     }
     write_log(is_violation ? "violation" : "error", text);
     unlock();
-}
-
-void api_log(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    record(false, format, arguments);
-    va_end(arguments);
-}
-
-void api_violation(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    record(true, format, arguments);
-    va_end(arguments);
 }
 
 bool sim_caches_are_strict(void) {

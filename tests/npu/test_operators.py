@@ -520,7 +520,7 @@ def test_shared_libraries_without_an_operator(model, tmp_path, changes, reason):
 
 def test_an_operator_for_the_gpu(model, tmp_path):
     """None is simulated."""
-    with pytest.raises(OperationFailedError, match="no GPU is simulated"):
+    with pytest.raises(OperationFailedError, match="the emulated NPU has no GPU"):
         model.register_custom_op_library(plugin(tmp_path, TARGET="2"))
 
 

@@ -34,7 +34,7 @@ print(json.dumps(found))
 
 
 @pytest.mark.parametrize(
-    ("driver", "soc"), [("rknpu", "rk3588"), ("rocket", "rk3588"), ("rknpu", "rv1106")]
+    ("driver", "soc"), [("rknpu", "rk3588"), ("rocket", "rk3588"), ("rknpu-heap", "rv1106")]
 )
 def test_every_bit_is_that_of_the_simulated_runtime(run, driver, soc):
     """All models of the tests, twice in a row, whatever other programs leave in the NPU."""
