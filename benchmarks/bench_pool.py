@@ -1,13 +1,13 @@
 """A pool's throughput, latency and memory, against hand-written loops.
 
 On the simulated NPU, whose cores take one run at a time, each as long as planted: scheduling and
-Python's share are measured. In one run, on the same model and frames:
+Python's share are measured. One run takes the same model and frames through:
 
 * `Pool`, one, two and three cores, run times of 5, 12 and 30 ms, as a share of what the cores can;
 * a ``ThreadPoolExecutor`` over models that were each loaded, as people write it;
 * a queue of futures over models in turn, whose oldest future is waited for before the next frame;
 * frames that arrive in bursts, from a camera and at 50, 80 and 95 % of what the cores can, and
-`Pool.map`, against ez-rknn-async if it is installed, two threads a core: milliseconds from
+  `Pool.map`, against ez-rknn-async if it is installed, two threads a core: milliseconds from
   arrival to result, CPU time and voluntary context switches;
 * where the time of a pool's frame goes, phase by phase;
 * how late an event loop wakes while it awaits frames, beside one that sleeps instead, in all and
@@ -15,8 +15,8 @@ Python's share are measured. In one run, on the same model and frames:
 * the latency of a frame at low load, against the bare `Detector`;
 * many frames: in order, every one once, and how much memory grows.
 
-Below its capacity an ideal pool shows the run time as p50 and p99 of evenly spaced frames and of
-these bursts; what is above is what it takes to wake threads and to get the CPU.
+Below its capacity an ideal pool's p50 and p99 equal the run time, for evenly spaced frames and for
+these bursts; the excess is the time to wake threads and to get the CPU.
 """
 
 from __future__ import annotations

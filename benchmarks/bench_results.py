@@ -1,8 +1,8 @@
 """Reading the objects that were found, against plain ``tolist`` and ``zip``.
 
-Microseconds per object, median and least, and the ratio of the least to the baseline's: 30 and 300
-boxes with names, 30 people with 17 keypoints, and the runs of 30 masks beside NumPy's. All ways
-take turns in one run.
+Median and least microseconds per object, and the ratio of the least to the baseline's, for 30 and
+300 boxes with names, 30 people with 17 keypoints, and the runs of 30 masks, which NumPy computes
+too. All ways take turns in one run.
 """
 
 from __future__ import annotations

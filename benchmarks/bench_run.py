@@ -6,8 +6,8 @@ the simulated NPU is in both columns and falls out of the difference.
 Then `model(frame)` with large outputs: in milliseconds and page faults per call, against arrays
 that the caller keeps (``out=``), and against new arrays for every output and call.
 
-Then the start, in processes of their own: the first and the later loads of a ``.rknn`` file,
-against C and, if it is installed, ez-rknn-async, and whole processes against one that imports
+Then the start, each case in a fresh process: the first load of a ``.rknn`` file and later ones,
+against C and, if it is installed, ez-rknn-async; and whole processes against one that imports
 NumPy. All of it is CPU time, the least of several.
 """
 

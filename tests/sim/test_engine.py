@@ -255,7 +255,10 @@ def test_bytes_of_another_kind_are_named(data: bytes, what: str) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ((b"rk3588", b"rk3999"), "the model is for rk3999, .* the emulated NPU does not run such models"),
+        (
+            (b"rk3588", b"rk3999"),
+            "the model is for rk3999, .* the emulated NPU does not run such models",
+        ),
         ((b"RKNN\0\0\0\0\6", b"RKNN\0\0\0\0\3"), "container version 3 of an old toolkit"),
     ],
 )
