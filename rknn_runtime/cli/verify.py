@@ -1,11 +1,13 @@
 """Ask this board's NPU how it computes, if the emulator only assumes it.
 
 Runs about a dozen tiny models on the NPU and says, for each rule that the
-emulator had to assume, which one the NPU follows. The text is for an issue.
+emulator had to assume, which one the NPU follows. On the open runtime it also
+asks again which kinds of task the kernel runs. The text is for an issue.
 
 Examples:
   rknn-runtime verify                # on a board, as a user who may use the NPU
   rknn-runtime verify --sim --json   # what the emulator assumes
+  rknn-runtime verify --library open yolo.rknn   # the kinds of its tasks, too
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from __future__ import annotations
 import json
 import os
 from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from rknn_runtime.cli.files import naming
 from rknn_runtime.cli.options import add_library, add_switch
 from rknn_runtime.errors import RknnError
 from rknn_runtime.modelfile.soc import SOCS, soc_of_this_machine
@@ -28,6 +32,10 @@ ASKED = ("rk3588", "rv1106", "rk3566", "rk3562", "rk3576")
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.add_argument(
+        "models", nargs="*", metavar="MODEL",
+        help="with --library open: also ask about the tasks of this .rknn file",
+    )  # fmt: skip
     add_library(parser, sim="ask the simulated NPU what it assumes")
     parser.add_argument(
         "--soc", choices=ASKED, help="ask the questions for this SoC (this machine's)"
@@ -42,30 +50,37 @@ def run(arguments: Namespace) -> int:
         0 if all answers are as assumed, else 1.
     """
     from rknn_runtime.npu.library import open_library
-    from rknn_runtime.tools.verify import about, ask, kept_answers, page, questions_for, run_model
+    from rknn_runtime.npu.model import Model
+    from rknn_runtime.tools import verify
 
     library = open_library(arguments.library)
     if library.is_open:
         os.environ["RKNN_OPEN_ASK"] = "again"  # what the kernel executes, too
+    elif arguments.models:
+        raise RknnError("MODEL: only the open runtime (--library open) asks about kinds of task")
     soc = arguments.soc or _asked(library.is_simulated)
-    questions = questions_for(soc)
+    questions = verify.questions_for(soc)
 
     def on_library(model: bytes, image: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-        return run_model(model, image, library)
+        return verify.run_model(model, image, library)
 
-    findings = ask(questions, on_library)
-    title = about(soc, library, questions[0])
-    kinds = kept_answers() if library.is_open else None
+    findings = verify.ask(questions, on_library)
+    title = verify.about(soc, library, questions[0])
+    for model in arguments.models:
+        with naming(model), Model(model, library=library):
+            pass  # loading it asks
+    driver = title.partition(", driver ")[2].split(" ")[0]
+    kinds = verify.kept_kinds(driver) if library.is_open else None
     if arguments.json:
         entries = [finding.as_json() for finding in findings]
-        report = {"soc": soc, "about": title, "findings": entries}
-        print(json.dumps(report if kinds is None else {**report, "kinds": kinds}))
-    else:
-        print("\n".join(page(title, findings)))
+        report: dict[str, Any] = {"soc": soc, "about": title, "findings": entries}
         if kinds is not None:
-            bad = [line for line in kinds if not line.startswith("good")]
-            print(f"{len(kinds) - len(bad)} kinds of task run on this kernel, {len(bad)} do not")
-            print("".join(f"  {line}\n" for line in bad), end="")
+            report["kinds"] = [asdict(kind) for kind in kinds]
+        print(json.dumps(report))
+    else:
+        print("\n".join(verify.page(title, findings)))
+        if kinds is not None:
+            print("\n".join(verify.kinds_page(kinds, driver)))
         _say_what_it_is(library.is_simulated)
     return 0 if all(finding.is_assumed for finding in findings) else 1
 

@@ -240,27 +240,56 @@ def about(soc: str, library: str | os.PathLike[str] | Library | None, question: 
     return f"{soc}, {name} {versions.api}, driver {versions.driver}, {platform.machine()}"
 
 
-def kept_answers() -> list[str]:
-    """Return what the open runtime learned of this kernel: ``good HASH OP``, ``bad HASH OP: why``.
+@dataclass(frozen=True)
+class Kind:
+    """A kind of task, as the open runtime asked this kernel and NPU about it."""
 
-    A line for each set of kinds of task, as ``csrc/open/ask.c`` keeps it; of several the last one.
+    #: The operator that it was met in.
+    operator: str
+    #: Tells kinds apart.
+    digest: str
+    #: Why the CPU runs it; empty if the NPU does.
+    why: str
+
+    def row(self) -> tuple[str, str, str]:
+        """Return the operator, the digest, and who runs it."""
+        return self.operator, self.digest, f"{self.why}: the CPU runs it" if self.why else "runs"
+
+
+def kept_kinds(driver: str) -> list[Kind]:
+    """Return what the open runtime learned of a driver on this kernel, by operator.
+
+    ``csrc/open/ask.c`` keeps lines ``good DIGEST OP`` and ``bad DIGEST OP: why``; the last one of a
+    kind counts.
     """
     cache = os.environ.get("XDG_CACHE_HOME", "")
     folder = Path(cache if cache.startswith("/") else Path.home() / ".cache", "rknn-runtime")
-    found: dict[str, str] = {}
-    for path in sorted(folder.glob(f"npu-*-{platform.release()}.txt")):
+    found: dict[str, Kind] = {}
+    for path in sorted(folder.glob(f"npu-{driver}-*-{platform.release()}.txt")):
         for line in path.read_text("utf-8", "replace").splitlines():
-            found[line.split(" ")[1]] = line
-    return list(found.values())
+            _, digest, text = f"{line}  ".split(" ", 2)
+            operator, _, why = text.strip().partition(": ")
+            found[digest] = Kind(operator, digest, why)
+    return sorted(found.values(), key=lambda kind: (kind.operator, kind.digest))
+
+
+def kinds_page(kinds: Sequence[Kind], driver: str) -> list[str]:
+    """Return the lines to paste: a table of kinds of task, and a line that counts them."""
+    runs = sum(not kind.why for kind in kinds)
+    lines = ["", f"kinds of task with {driver} on Linux {platform.release()}"]
+    lines += _table([kind.row() for kind in kinds])
+    return [*lines, f"{runs} of {len(kinds)} run on the NPU"]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
 
 
 def page(title: str, findings: Sequence[Finding]) -> list[str]:
     """Return the lines to paste: a table, then the outputs without an expected answer."""
-    rows = [finding.row() for finding in findings]
-    widths = [max(map(len, column)) for column in zip(*rows)]
     agreed = sum(finding.is_assumed for finding in findings)
-    lines = [title]
-    lines += ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
+    lines = [title, *_table([finding.row() for finding in findings])]
     lines.append(f"{agreed} of {len(findings)} as the emulator assumes")
     for finding in findings:
         if not finding.answer and not finding.failure:

@@ -118,11 +118,16 @@ def test_info_shows_where_nodes_run(tmp_path):
 
 
 def test_verify_shows_which_kinds_of_task_a_kernel_runs(tmp_path):
-    """It asks again: of two answers the later one counts."""
+    """It asks again, about a model's own kinds, too: of two answers the later one counts."""
     code = (
-        "import json, sys; from rknn_runtime.cli.main import main; "
-        "main(['verify', '--library', 'open', '--soc', 'rk3588', *sys.argv[1:]])"
+        "import sys; from rknn_runtime.cli.main import main; "
+        f"main(['verify', '--library', 'open', '--soc', 'rk3588', {str(MODEL)!r}])"
     )
     first, second = (beside_driver(tmp_path, "rocket", code).stdout for _ in range(2))
-    assert "kinds of task run on this kernel" in first
+    table = first[first.index("kinds of task with rocket on Linux ") :].splitlines()
+    rows = [tuple(line.split(None, 2)) for line in table[1:] if " " * 2 in line]
+    assert {op for op, _, who in rows if who != "runs"} == {"AveragePool", "MaxPool"}
+    assert {who for *_, who in rows} == {"runs", "it does not end: the CPU runs it"}
+    assert {"Add", "Resize"} < {op for op, *_ in rows}  # of no question, but of the model
+    assert f"{len(rows) - 2} of {len(rows)} run on the NPU" in table
     assert first == second
