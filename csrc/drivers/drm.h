@@ -9,6 +9,7 @@
 enum {
     DRM_VERSION = 0x00,
     DRM_CLOSE = 0x09,
+    DRM_EXPORT = 0x2d,
     DRM_DRIVERS = 0x40
 }; /* a driver's own from there on */
 
@@ -24,4 +25,10 @@ struct drm_version {
 
 struct drm_close {
     uint32_t handle, pad;
+};
+
+/* Of memory, as a dma-buf. */
+struct drm_export {
+    uint32_t handle, flags;
+    int32_t file;
 };

@@ -13,9 +13,13 @@ struct rocket_memory {
     uint64_t address, offset;
 };
 
+/* Mainline's kernel knows the first two. A longer struct is no error: who knows the others, for
+ * example patched kernels, waits for these interrupts, and leaves the pointers of the convolution's
+ * registers alone with ROCKET_NO_CONVOLUTION. */
 struct rocket_task {
-    uint32_t commands, count;
+    uint32_t commands, count, interrupts, flags;
 };
+enum { ROCKET_TASK_BYTES = 8, ROCKET_NO_CONVOLUTION = 1 };
 
 struct rocket_job {
     uint64_t tasks, reads, writes;

@@ -8,13 +8,26 @@
 #include <errno.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-int open_call(const open_device *device, unsigned long request, void *argument) {
+bool open_is_foreign(const open_device *device) {
+    return device->process != getpid();
+}
+
+int open_call_file(int file, unsigned long request, void *argument) {
     int status;
     do {
-        status = ioctl(device->file, request, argument);
+        status = ioctl(file, request, argument);
     } while (status != 0 && (errno == EINTR || errno == EAGAIN));
     return status;
+}
+
+int open_call(const open_device *device, unsigned long request, void *argument) {
+    if (open_is_foreign(device)) {
+        errno = EPERM;
+        return -1;
+    }
+    return open_call_file(device->file, request, argument);
 }
 
 bool open_map(open_block *block, int file, uint64_t offset) {

@@ -17,6 +17,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#define DEVICE_BYTES 64
 
 /* Memory that CPU and NPU reach. The caches between them are a matter of `sync`. */
 typedef struct {
@@ -24,7 +27,7 @@ typedef struct {
     size_t bytes;
     uint32_t address; /* of the NPU, which has 32 bits */
     uint32_t handle;
-    uint64_t object; /* rknpu's name for it */
+    uint64_t object; /* rknpu: the kernel's name for it; rocket: its dma-buf, or 0 */
 } open_block;
 
 /* A task, with its commands in memory. */
@@ -51,7 +54,9 @@ typedef struct {
 
 typedef struct open_device {
     const struct open_driver *driver;
+    char path[DEVICE_BYTES];
     int file;
+    pid_t process; /* that opened it: a forked child shares the file, and may not use it */
     bool is_drm;
     bool has_iommu;        /* rknpu: memory may be in pieces */
     uint32_t version;      /* of the driver: 908 for 0.9.8; 0: it does not tell */
@@ -62,6 +67,8 @@ typedef struct open_driver {
     const char *name;
     /* Whether each task is started by itself: it may rely on nothing that another one left. */
     bool starts_each;
+    /* Whether jobs of one file are run one after the other, on however many cores. */
+    bool queues_by_file;
     /* Whether it adds a base to the addresses in the commands. */
     bool has_base;
     /* Tasks of one job; 0: any number. */
@@ -81,7 +88,11 @@ typedef struct open_driver {
     bool (*run)(open_device *device, const open_job *job);
 } open_driver;
 
+/* Whether this process was forked from the one that opened the device. */
+bool open_is_foreign(const open_device *device);
 /* ioctl, again where a signal interrupts it. */
+int open_call_file(int file, unsigned long request, void *argument);
+/* The same on the device; EPERM in a forked child, which would give back its parent's memory. */
 int open_call(const open_device *device, unsigned long request, void *argument);
 /* Map a block; false with errno. */
 bool open_map(open_block *block, int file, uint64_t offset);

@@ -21,8 +21,7 @@
 #define NAME_BYTES 32
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static open_device found;
-static pid_t found_by;
+static open_device *found; /* never freed: graphs of a parent still name its own */
 
 /* The driver of an open file; NULL: another one's. */
 static const open_driver *driver_of(open_device *device) {
@@ -45,7 +44,8 @@ static void note(char *reason, size_t size, const char *path, const char *why) {
 
 /* What is there and cannot be used is said; what is not there is no news. */
 static bool try_path(const char *path, bool is_said, char *reason, size_t size) {
-    open_device device = {.file = open(path, O_RDWR | O_CLOEXEC)};
+    open_device device = {.file = open(path, O_RDWR | O_CLOEXEC), .process = getpid()};
+    snprintf(device.path, sizeof device.path, "%s", path);
     if (device.file < 0) {
         if (errno != ENOENT || is_said) {
             note(reason, size, path, strerror(errno));
@@ -64,7 +64,12 @@ static bool try_path(const char *path, bool is_said, char *reason, size_t size) 
         return false;
     }
     device.driver->describe(&device);
-    found = device;
+    found = malloc(sizeof *found);
+    if (found == NULL) {
+        close(device.file);
+        return false;
+    }
+    *found = device;
     return true;
 }
 
@@ -76,7 +81,7 @@ static bool search(char *reason, size_t size) {
     }
     for (size_t form = 0; form < sizeof forms / sizeof forms[0]; form++) {
         for (int i = 0; i < MOST_NODES; i++) {
-            char path[64];
+            char path[DEVICE_BYTES];
             snprintf(path, sizeof path, forms[form], (int)form * 128 + i);
             if (try_path(path, false, reason, size)) {
                 return true;
@@ -89,10 +94,8 @@ static bool search(char *reason, size_t size) {
 open_device *open_find_device(char *reason, size_t reason_size) {
     reason[0] = '\0';
     pthread_mutex_lock(&lock);
-    if (found_by != getpid()) {
-        found_by = search(reason, reason_size) ? getpid() : 0;
-    }
-    open_device *device = found_by == 0 ? NULL : &found;
+    const bool is_there = (found != NULL && !open_is_foreign(found)) || search(reason, reason_size);
+    open_device *device = is_there ? found : NULL;
     pthread_mutex_unlock(&lock);
     if (device == NULL && reason[0] == '\0') {
         snprintf(reason, reason_size,
@@ -100,4 +103,27 @@ open_device *open_find_device(char *reason, size_t reason_size) {
                  "rknpu, nor /dev/rknpu");
     }
     return device;
+}
+
+open_device *open_own_file(open_device *device) {
+    if (!device->driver->queues_by_file) {
+        return device;
+    }
+    open_device *own = malloc(sizeof *own);
+    if (own != NULL) {
+        *own = *device;
+        own->file = open(device->path, O_RDWR | O_CLOEXEC);
+    }
+    if (own != NULL && own->file < 0) {
+        free(own);
+        own = NULL;
+    }
+    return own;
+}
+
+void open_close_file(open_device *device) {
+    if (device != NULL && device->driver->queues_by_file) {
+        close(device->file);
+        free(device);
+    }
 }

@@ -4,7 +4,9 @@
 #include "graph.h"
 
 #include "ask.h"
+#include "find.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +112,12 @@ int open_graph_make(open_device *device, const uint8_t *bytes, size_t size, uint
     if (program == NULL) {
         return RKR_ERR_MEMORY;
     }
-    program->device = device;
+    program->device = open_own_file(device);
+    if (program->device == NULL) {
+        snprintf(reason, reason_size, "%s: %s", device->path, strerror(errno));
+        free(program);
+        return RKR_ERR_UNAVAILABLE;
+    }
     const rkr_emu_memory memory = {program, get_memory};
     int status =
         rkr_emu_open_in(bytes, size, graph, &memory, &program->emulator, reason, reason_size);
@@ -137,5 +144,6 @@ void open_graph_free(open_program *program) {
     free(program->nodes);
     free(program->tasks);
     free(program->numbers);
+    open_close_file(program->device);
     free(program);
 }

@@ -159,6 +159,10 @@ static int run_alone(open_program *program, uint32_t index, api_node_hook hook) 
 int api_graph_run(rkr_emu *emulator, void *hand, api_node_hook hook) {
     open_program *program = hand;
     uint32_t ends[2][API_MAX_TENSORS];
+    if (open_is_foreign(program->device)) {
+        api_log("rknn_run: this process was forked from the one that loaded the model");
+        return API_HOOK_FAILED;
+    }
     rkr_emu_get_inputs(emulator, ends[0]);
     rkr_emu_get_outputs(emulator, ends[1]);
     int status = rkr_emu_run_node(emulator, 0);

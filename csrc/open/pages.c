@@ -5,6 +5,7 @@
  * memory that the NPU works in. */
 #define _GNU_SOURCE
 #include "api/memories.h"
+#include "drivers/dma_buf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,25 +15,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define HEAP "/dev/dma_heap/system"
-
-/* Of the kernel's interface. */
-struct heap_request {
-    uint64_t bytes;
-    uint32_t file, file_flags;
-    uint64_t heap_flags;
-};
-#define HEAP_ALLOCATE _IOWR('H', 0x0, struct heap_request)
-#define BUFFER_SYNC _IOW('b', 0, uint64_t)
-enum { SYNC_READ = 1, SYNC_WRITE = 2, SYNC_END = 4 };
-
 static int take_from_heap(size_t bytes) {
-    const int heap = open(HEAP, O_RDWR | O_CLOEXEC);
-    struct heap_request request = {.bytes = bytes, .file_flags = O_RDWR | O_CLOEXEC};
+    const int heap = open(DMA_HEAP, O_RDWR | O_CLOEXEC);
+    struct dma_heap_request request = {.bytes = bytes, .file_flags = O_RDWR | O_CLOEXEC};
     if (heap < 0) {
         return -1;
     }
-    const int status = ioctl(heap, HEAP_ALLOCATE, &request);
+    const int status = ioctl(heap, DMA_HEAP_ALLOCATE, &request);
     close(heap);
     return status == 0 ? (int)request.file : -1;
 }
@@ -86,21 +75,21 @@ bool api_pages_are_coherent(const api_context *ctx) {
  * harm. */
 static void use_buffer(const api_mem *mem, uint64_t flags) {
     if (mem->public.fd >= 0) {
-        (void)ioctl(mem->public.fd, BUFFER_SYNC, &flags);
+        (void)ioctl(mem->public.fd, DMA_BUF_SYNC, &flags);
     }
 }
 
 void api_cache_npu_reads(const api_mem *mem, uint64_t bytes, const char *input) {
     (void)bytes;
     (void)input;
-    use_buffer(mem, SYNC_READ);
-    use_buffer(mem, SYNC_READ | SYNC_END);
+    use_buffer(mem, DMA_BUF_READ);
+    use_buffer(mem, DMA_BUF_READ | DMA_BUF_END);
 }
 
 void api_cache_npu_wrote(api_mem *mem, const char *output) {
     (void)output;
-    use_buffer(mem, SYNC_WRITE);
-    use_buffer(mem, SYNC_WRITE | SYNC_END);
+    use_buffer(mem, DMA_BUF_WRITE);
+    use_buffer(mem, DMA_BUF_WRITE | DMA_BUF_END);
 }
 
 /* The runtime's CPU reads and writes a memory, as its client does: their caches are one. */

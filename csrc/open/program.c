@@ -192,20 +192,22 @@ bool open_program_run(open_program *program, uint32_t first, uint32_t end, open_
         }
         program->bindings = info.bindings;
     }
-    /* A node with a LUT is a job of its own. */
+    /* A node with a LUT is a job of its own, unless its tasks load all that they use. */
+    const open_driver *driver = program->device->driver;
     uint32_t begin = 0, count = 0;
     for (uint32_t i = first; i < end; i++) {
         const open_node *node = &program->nodes[i];
         if (node->place != RKNN_OPEN_NPU) {
             continue;
         }
-        const uint32_t most = program->device->driver->most_tasks;
+        const uint32_t most = driver->most_tasks;
         const bool is_full = most != 0 && count != 0 && count + node->count > most;
-        if ((node->uses_lut || is_full) && !run_tasks(program, begin, count, false, terms)) {
+        const bool is_alone = node->uses_lut && !driver->starts_each;
+        if ((is_alone || is_full) && !run_tasks(program, begin, count, false, terms)) {
             return false;
         }
-        count = node->uses_lut || is_full ? 0 : count;
-        if (node->uses_lut) {
+        count = is_alone || is_full ? 0 : count;
+        if (is_alone) {
             if (!run_tasks(program, node->first, node->count, true, terms)) {
                 return false;
             }

@@ -4,28 +4,35 @@
  *
  * A job is queued and never reports a failure. Its end shows by waiting for a block that it is said
  * to write: a small one, because waiting also syncs the caches of the whole block. A job that hangs
- * is ended by the kernel after 500 ms, and its blocks are then ready, too: a job that took that
- * long has failed. The kernel drops a job without a word when a signal arrives while it is queued:
- * none may. */
+ * is ended by the kernel after 500 ms, and its blocks are then ready, too. Its fence tells that it
+ * failed, and is seen through a dma-buf of that block; where there is none, a job that took that
+ * long has failed, though others may have kept the NPU busy. The kernel drops a job without a word
+ * when a signal arrives while it is queued: none may.
+ *
+ * Jobs of one file stay on one core as long as some are queued: each graph opens its own. */
 #define _GNU_SOURCE
+#include "drivers/dma_buf.h"
 #include "drivers/drm.h"
 #include "drivers/rocket.h"
 #include "find.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Of the kernel, for each job; a little less, as two clocks are compared. */
 #define KERNEL_LIMIT_MS 480
 #define CHAIN_WORDS 4
 /* So that a job stays far below that limit, even at 200 MHz: 320 tasks of a YOLOv8n of 640 pixels
  * take 17 ms at 1 GHz. A node is never cut. */
-#define MOST_TASKS 32
+#define MOST_TASKS 128
+#define CONVOLUTION 5u /* what a task enables of the NPU's blocks: CNA and CORE */
 
 #define OF_DRIVER(direction, number, type) \
     _IOC(direction, 'd', DRM_DRIVERS + (number), sizeof(type))
@@ -34,6 +41,7 @@
 #define WAIT OF_DRIVER(_IOC_WRITE, ROCKET_WAIT, struct rocket_wait)
 #define READY OF_DRIVER(_IOC_WRITE, ROCKET_READY, struct rocket_ready)
 #define CLOSE _IOW('d', DRM_CLOSE, struct drm_close)
+#define EXPORT _IOWR('d', DRM_EXPORT, struct drm_export)
 
 static int64_t now_ns(void) {
     struct timespec now;
@@ -46,12 +54,14 @@ static void give_back(open_device *device, open_block *block) {
     if (block->at != NULL) {
         munmap(block->at, block->bytes);
     }
+    if (block->object != 0) {
+        close((int)block->object);
+    }
     open_call(device, CLOSE, &gone);
     *block = (open_block){0};
 }
 
 static bool take(open_device *device, size_t bytes, bool for_list, open_block *block) {
-    (void)for_list;
     struct rocket_memory memory = {.bytes = (uint32_t)bytes};
     if (bytes > UINT32_MAX || open_call(device, CREATE, &memory) != 0) {
         return false;
@@ -64,7 +74,25 @@ static bool take(open_device *device, size_t bytes, bool for_list, open_block *b
         errno = error;
         return false;
     }
+    struct drm_export export = {.handle = memory.handle, .flags = O_CLOEXEC};
+    if (for_list && open_call(device, EXPORT, &export) == 0) {
+        block->object = (uint64_t)export.file;
+    }
     return true;
+}
+
+/* The fence of the job that writes a block; -1: this kernel does not tell. */
+static int fence_of(const open_block *block) {
+    struct dma_buf_fences fences = {.flags = DMA_BUF_READ};
+    const bool is_told = block->object != 0 &&
+                         open_call_file((int)block->object, DMA_BUF_EXPORT_FENCES, &fences) == 0;
+    return is_told ? fences.file : -1;
+}
+
+/* Whether the job of a fence that is over has failed. */
+static bool has_failed(int fence) {
+    struct sync_file_info info = {.n_fences = 0};
+    return open_call_file(fence, SYNC_FILE_INFO, &info) != 0 || info.status < 0;
 }
 
 static int wait_for(open_device *device, const open_block *block, int64_t until_ns) {
@@ -116,7 +144,11 @@ static bool run(open_device *device, const open_job *job) {
     }
     for (uint32_t i = 0; i < job->count; i++) {
         const open_task *task = &job->tasks[job->first + i];
-        tasks[i] = (struct rocket_task){task->address, task->words + CHAIN_WORDS};
+        tasks[i] =
+            (struct rocket_task){.commands = task->address,
+                                 .count = task->words + CHAIN_WORDS,
+                                 .interrupts = task->interrupts,
+                                 .flags = task->enabled & CONVOLUTION ? 0 : ROCKET_NO_CONVOLUTION};
     }
     const uint32_t written[] = {job->memory->handle, job->list->handle};
     struct rocket_job one = {.tasks = (uintptr_t)tasks,
@@ -128,19 +160,24 @@ static bool run(open_device *device, const open_job *job) {
                              .n_writes = 2};
     struct rocket_submit submit = {.jobs = (uintptr_t)&one, .n_jobs = 1, .job_bytes = sizeof one};
     const int64_t begin_ns = now_ns();
-    bool is_done = submit_whole(device, &submit) == 0 &&
-                   wait_for(device, job->list, begin_ns + job->limit_ms * 1000000LL) == 0;
-    free(tasks);
-    if (is_done && now_ns() - begin_ns >= KERNEL_LIMIT_MS * 1000000LL) {
-        errno = ETIMEDOUT;
-        is_done = false;
+    bool is_done = submit_whole(device, &submit) == 0;
+    const int fence = is_done ? fence_of(job->list) : -1;
+    is_done = is_done && wait_for(device, job->list, begin_ns + job->limit_ms * 1000000LL) == 0;
+    const int error = errno;
+    const bool is_late = now_ns() - begin_ns >= KERNEL_LIMIT_MS * 1000000LL;
+    const bool is_lost = is_done && (fence < 0 ? is_late : has_failed(fence));
+    if (fence >= 0) {
+        close(fence);
     }
-    return is_done;
+    free(tasks);
+    errno = is_lost ? ETIMEDOUT : error;
+    return is_done && !is_lost;
 }
 
 const open_driver open_rocket = {.name = "rocket",
                                  .most_tasks = MOST_TASKS,
                                  .starts_each = true,
+                                 .queues_by_file = true,
                                  .describe = describe,
                                  .list_bytes = list_bytes,
                                  .write_list = write_list,

@@ -57,6 +57,33 @@ def run(tmp_path, beside_device):
 
 
 @pytest.fixture
+def start(tmp_path, beside_device):
+    """Return a function that starts a program beside the stand-in, with pipes; it ends by itself.
+
+    All of them share the answers about kinds of task, and rocket's core.
+    """
+    started = []
+
+    def start_program(driver: str, soc: str, code: str, *words: object):
+        ours = {"XDG_CACHE_HOME": str(tmp_path), "RKNN_BOARD_BUSY": str(tmp_path / "busy")}
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-c", HEAD + code, *map(str, words)],
+                env={**beside_device(driver, soc), **ours},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return started[-1]
+
+    yield start_program
+    for each in started:
+        each.kill()
+        each.communicate()
+
+
+@pytest.fixture
 def beside_device():
     """Return the variables of a program that sees the device of a driver."""
 

@@ -8,25 +8,35 @@
  *   rocket   the one of mainline Linux, /dev/accel/accel0
  *
  * CPU and NPU see memory of their own, between which only the drivers' calls move bytes: whoever
- * forgets one works on old bytes. Other programs run between two jobs: they leave noise in the
- * registers and tables. Whatever the kernel's source refuses is refused; what would crash the
- * kernel ends the process. Numbers are those of the drivers' ioctl interfaces. */
+ * forgets one works on old bytes. Each open file has an address space of its own. Other programs
+ * run between two jobs: they leave noise in the registers and tables. Whatever the kernel's source
+ * refuses is refused; what would crash the kernel ends the process. Numbers are those of the
+ * drivers' ioctl interfaces.
+ *
+ *   RKNN_BOARD_LOG=1       jobs, and why calls are refused, to stderr
+ *   RKNN_BOARD_BUSY=FILE   processes that name the same file share one core of rocket's: a job
+ *                          waits for a hanging one of another process
+ *   RKNN_BOARD_FENCES=0    rocket exports no memory, so that no fence tells that a job has failed
+ *   RKNN_BOARD_PATCHED=1   rocket takes interrupts from the longer struct of a task */
 #define _GNU_SOURCE
 #include "device.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "drivers/dma_buf.h"
 #include "drivers/drm.h"
 #include "drivers/rknpu.h"
 #include "drivers/rocket.h"
@@ -34,7 +44,8 @@
 
 #define REGION_BYTES ((size_t)1 << 29)
 #define PAGE 4096u
-#define MOST_BLOCKS 4096
+#define MOST_BLOCKS 1024
+#define MOST_FILES 64
 #define HANG_NS 500000000LL
 #define OBJECT 0xffffff8000000000u
 
@@ -45,15 +56,31 @@ struct block {
     bool is_used, has_kernel_mapping;
 };
 
+/* A file of the device that is open. */
+struct npu {
+    bool is_open;
+    int file;
+    ino_t number;
+    uint8_t *cpu, *npu; /* the same memory from both sides; blocks that are files have their own */
+    struct block blocks[MOST_BLOCKS];
+    size_t used;
+    rkr_npu *machine;
+    int64_t ready_ns; /* rocket: the end of the last job */
+    int32_t status;   /* of it, as its fence tells: 1, or an error */
+};
+
+/* What a fence's file has in it. */
+struct fence {
+    uint64_t magic;
+    int64_t ready_ns;
+    int32_t status;
+};
+#define MAGIC 0x65636e65662d6e72u
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int region_file = -1;
-static uint8_t *cpu,
-    *npu; /* the same memory from both sides; blocks that are files have their own */
-static struct block blocks[MOST_BLOCKS];
-static size_t used = PAGE;
-static rkr_npu *machine;
+static struct npu *files[MOST_FILES]; /* one that was closed is opened again */
 static uint32_t seed = 1;
-static int64_t ready_ns;
+static rkr_npu_open_fn *open_npu;
 static rkr_npu_run_fn *run_npu;
 static rkr_npu_scramble_fn *scramble_npu;
 static rkr_npu_error_fn *error_of_npu;
@@ -76,34 +103,85 @@ static void crash(const char *why) {
     abort();
 }
 
-static int refuse(int error, const char *why) {
+static void note(const char *what, uint32_t number) {
     if (getenv("RKNN_BOARD_LOG") != NULL) {
-        fprintf(stderr, "rknn_board: %s\n", why);
+        fprintf(stderr, "rknn_board: %s %u\n", what, number);
     }
+}
+
+static int refuse(int error, const char *why) {
+    note(why, (uint32_t)error);
     errno = error;
     return -1;
 }
 
 /* ---- the device's file ---- */
 
-static bool begin(void) {
+/* Our own close takes the lock. */
+static void close_file(int file) {
+    syscall(SYS_close, file);
+}
+
+static int make_file(const char *name, size_t bytes) {
+    const int file = (int)syscall(SYS_memfd_create, name, 1u);
+    if (file >= 0 && ftruncate(file, (off_t)bytes) != 0) {
+        close_file(file);
+        return -1;
+    }
+    return file;
+}
+
+static bool find_emulator(void) {
     void *library = dlopen(getenv("RKNN_BOARD_EMULATOR"), RTLD_NOW | RTLD_LOCAL);
-    const char *soc = getenv("RKNN_BOARD_SOC");
-    if (library == NULL || soc == NULL) {
-        return false;
+    if (library != NULL) {
+        open_npu = (rkr_npu_open_fn *)dlsym(library, "rkr_npu_open");
+        run_npu = (rkr_npu_run_fn *)dlsym(library, "rkr_npu_run");
+        scramble_npu = (rkr_npu_scramble_fn *)dlsym(library, "rkr_npu_scramble");
+        error_of_npu = (rkr_npu_error_fn *)dlsym(library, "rkr_npu_error");
     }
-    rkr_npu_open_fn *open_npu = (rkr_npu_open_fn *)dlsym(library, "rkr_npu_open");
-    run_npu = (rkr_npu_run_fn *)dlsym(library, "rkr_npu_run");
-    scramble_npu = (rkr_npu_scramble_fn *)dlsym(library, "rkr_npu_scramble");
-    error_of_npu = (rkr_npu_error_fn *)dlsym(library, "rkr_npu_error");
-    region_file = (int)syscall(SYS_memfd_create, "npu", 1u);
-    if (region_file < 0 || ftruncate(region_file, (off_t)REGION_BYTES) != 0) {
-        return false;
+    return library != NULL && getenv("RKNN_BOARD_SOC") != NULL;
+}
+
+static struct npu *make_npu(void) {
+    struct npu *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return NULL;
     }
-    cpu = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, region_file, 0);
-    npu = mmap(NULL, REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    machine = cpu == MAP_FAILED || npu == MAP_FAILED ? NULL : open_npu(soc, npu, REGION_BYTES);
-    return machine != NULL;
+    made->npu =
+        mmap(NULL, REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    made->machine = made->npu == MAP_FAILED
+                        ? NULL
+                        : open_npu(getenv("RKNN_BOARD_SOC"), made->npu, REGION_BYTES);
+    if (made->machine == NULL) {
+        free(made);
+        return NULL;
+    }
+    return made;
+}
+
+/* NULL: the stand-in does not start. */
+static struct npu *open_file(void) {
+    size_t i = 0;
+    while (i < MOST_FILES && files[i] != NULL && files[i]->is_open) {
+        i++;
+    }
+    if (i == MOST_FILES || (open_npu == NULL && !find_emulator())) {
+        return NULL;
+    }
+    files[i] = files[i] == NULL ? make_npu() : files[i];
+    struct npu *npu = files[i];
+    struct stat status;
+    if (npu == NULL) {
+        return NULL;
+    }
+    npu->file = make_file("npu", REGION_BYTES);
+    npu->cpu = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, npu->file, 0);
+    npu->is_open = npu->cpu != MAP_FAILED && fstat(npu->file, &status) == 0;
+    npu->number = status.st_ino;
+    npu->used = PAGE;
+    npu->ready_ns = 0;
+    npu->status = 1;
+    return npu->is_open ? npu : NULL;
 }
 
 int board_open_device(const char *path) {
@@ -121,105 +199,113 @@ int board_open_device(const char *path) {
         return -1;
     }
     pthread_mutex_lock(&lock);
-    if (machine == NULL && !begin()) {
+    const struct npu *npu = open_file();
+    if (npu == NULL) {
         fprintf(stderr, "rknn_board: the stand-in for the NPU does not start\n");
     }
     pthread_mutex_unlock(&lock);
-    return machine == NULL ? -1 : dup(region_file);
+    return npu == NULL ? -1 : npu->file;
 }
 
-static bool is_device(int file) {
-    struct stat one, other;
-    return region_file >= 0 && fstat(file, &one) == 0 && fstat(region_file, &other) == 0 &&
-           one.st_ino == other.st_ino && one.st_dev == other.st_dev;
-}
-
-/* ---- memory ---- */
-
-static struct block *block_of(uint64_t handle) {
-    for (size_t i = 0; i < MOST_BLOCKS; i++) {
-        if (blocks[i].is_used && blocks[i].handle == handle) {
-            return &blocks[i];
+/* NULL: it is no file of the device. */
+static struct npu *npu_of(int file) {
+    struct stat status;
+    if (fstat(file, &status) != 0) {
+        return NULL;
+    }
+    for (size_t i = 0; i < MOST_FILES && files[i] != NULL; i++) {
+        if (files[i]->is_open && files[i]->number == status.st_ino) {
+            return files[i];
         }
     }
     return NULL;
 }
 
-static struct block *block_named(uint64_t object) {
+/* ---- memory ---- */
+
+static struct block *block_of(struct npu *npu, uint64_t handle) {
+    for (size_t i = 0; i < MOST_BLOCKS; i++) {
+        if (npu->blocks[i].is_used && npu->blocks[i].handle == handle) {
+            return &npu->blocks[i];
+        }
+    }
+    return NULL;
+}
+
+static struct block *block_named(struct npu *npu, uint64_t object) {
     const uint64_t i = object - OBJECT;
-    if (i >= MOST_BLOCKS || !blocks[i].is_used) {
+    if (i >= MOST_BLOCKS || !npu->blocks[i].is_used) {
         crash("a pointer that it never gave");
     }
-    return &blocks[i];
+    return &npu->blocks[i];
 }
 
 /* A file of its own, whose descriptor is the handle. */
-static bool make_file(struct block *block) {
-    const int file = (int)syscall(SYS_memfd_create, "npu memory", 1u);
-    if (file < 0 || ftruncate(file, (off_t)block->bytes) != 0) {
-        return false;
-    }
+static bool map_file(struct block *block) {
+    const int file = make_file("npu memory", block->bytes);
     block->handle = (uint32_t)file;
     block->cpu = mmap(NULL, block->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     return block->cpu != MAP_FAILED;
 }
 
 /* NULL: no memory. */
-static struct block *make_block(uint64_t bytes) {
+static struct block *make_block(struct npu *npu, uint64_t bytes) {
     const size_t whole = (size_t)(bytes + PAGE - 1) / PAGE * PAGE;
     size_t i = 0;
-    while (i < MOST_BLOCKS && blocks[i].is_used) {
+    while (i < MOST_BLOCKS && npu->blocks[i].is_used) {
         i++;
     }
     if (bytes == 0 || bytes > REGION_BYTES || i == MOST_BLOCKS ||
-        used + whole + PAGE > REGION_BYTES ||
-        mprotect(npu + used, whole, PROT_READ | PROT_WRITE) != 0) {
+        npu->used + whole + PAGE > REGION_BYTES ||
+        mprotect(npu->npu + npu->used, whole, PROT_READ | PROT_WRITE) != 0) {
         return NULL;
     }
-    blocks[i] =
-        (struct block){.at = used, .bytes = whole, .cpu = cpu + used, .handle = (uint32_t)i + 1};
-    if (has_files() && !make_file(&blocks[i])) {
+    struct block *block = &npu->blocks[i];
+    *block = (struct block){
+        .at = npu->used, .bytes = whole, .cpu = npu->cpu + npu->used, .handle = (uint32_t)i + 1};
+    if (has_files() && !map_file(block)) {
         return NULL;
     }
-    memset(blocks[i].cpu, 0, whole);
-    blocks[i].is_used = true;
-    used += whole + PAGE; /* a page that nobody may touch */
-    return &blocks[i];
+    memset(block->cpu, 0, whole);
+    block->is_used = true;
+    npu->used += whole + PAGE; /* a page that nobody may touch */
+    return block;
 }
 
-static void free_block(struct block *block) {
+static void free_block(struct npu *npu, struct block *block) {
     if (has_files()) { /* the file is the client's */
         munmap(block->cpu, block->bytes);
     }
-    mmap(npu + block->at, block->bytes, PROT_NONE,
+    mmap(npu->npu + block->at, block->bytes, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     block->is_used = false;
     size_t end = PAGE; /* what lies behind the last block is free again */
     for (size_t i = 0; i < MOST_BLOCKS; i++) {
-        const size_t its = blocks[i].at + blocks[i].bytes + PAGE;
-        end = blocks[i].is_used && its > end ? its : end;
+        const size_t its = npu->blocks[i].at + npu->blocks[i].bytes + PAGE;
+        end = npu->blocks[i].is_used && its > end ? its : end;
     }
-    used = end;
+    npu->used = end;
 }
 
-static void move(const struct block *block, size_t offset, size_t bytes, bool to_npu) {
-    uint8_t *here = block->cpu + offset, *there = npu + block->at + offset;
+static void move(struct npu *npu, const struct block *block, size_t offset, size_t bytes,
+                 bool to_npu) {
+    uint8_t *here = block->cpu + offset, *there = npu->npu + block->at + offset;
     memcpy(to_npu ? there : here, to_npu ? here : there, bytes);
 }
 
 /* ---- rknpu ---- */
 
-static int rknpu_create(struct rknpu_memory *memory) {
+static int rknpu_create(struct npu *npu, struct rknpu_memory *memory) {
     if (has_files() && (memory->flags & RKNPU_IN_PIECES) != 0) {
         return refuse(EINVAL, "memory in pieces");
     }
-    struct block *block = make_block(memory->bytes);
+    struct block *block = make_block(npu, memory->bytes);
     if (block == NULL) {
         return refuse(ENOMEM, "no memory");
     }
     block->has_kernel_mapping = (memory->flags & RKNPU_KERNEL_MAPPING) != 0;
     memory->handle = block->handle;
-    memory->object = OBJECT + (uint64_t)(block - blocks);
+    memory->object = OBJECT + (uint64_t)(block - npu->blocks);
     memory->address = block->at;
     return 0;
 }
@@ -229,10 +315,10 @@ static uint32_t core_of(uint32_t mask) {
 }
 
 /* What the IOMMU lets the NPU fetch. */
-static bool is_reachable(uint64_t address) {
+static bool is_reachable(const struct npu *npu, uint64_t address) {
     for (size_t i = 0; i < MOST_BLOCKS; i++) {
-        if (blocks[i].is_used && address >= blocks[i].at &&
-            address - blocks[i].at < blocks[i].bytes) {
+        if (npu->blocks[i].is_used && address >= npu->blocks[i].at &&
+            address - npu->blocks[i].at < npu->blocks[i].bytes) {
             return true;
         }
     }
@@ -246,8 +332,8 @@ static uint32_t amount_of(uint32_t words) {
     return (words + 4 + at_once - 1) / at_once - 1;
 }
 
-static int rknpu_run(struct rknpu_submit *submit) {
-    const struct block *list = block_named(submit->list);
+static int rknpu_run(struct npu *npu, struct rknpu_submit *submit) {
+    const struct block *list = block_named(npu, submit->list);
     const uint32_t core = core_of(submit->cores);
     const uint32_t first = submit->of_core[core].first, count = submit->of_core[core].count;
     if (submit->count == 0 || submit->cores > 7) {
@@ -265,15 +351,16 @@ static int rknpu_run(struct rknpu_submit *submit) {
     struct rknpu_task begin, last;
     memcpy(&begin, list->cpu + first * sizeof begin, sizeof begin);
     memcpy(&last, list->cpu + (first + count - 1) * sizeof last, sizeof last);
-    if (!is_reachable(begin.commands)) {
+    if (!is_reachable(npu, begin.commands)) {
         return refuse(ETIMEDOUT, "commands that the NPU does not reach");
     }
     uint32_t interrupts = 0;
-    scramble_npu(machine, seed++);
-    submit->done = run_npu(machine, (uint32_t)begin.commands, amount_of(begin.words), count,
+    note("tasks", count);
+    scramble_npu(npu->machine, seed++);
+    submit->done = run_npu(npu->machine, (uint32_t)begin.commands, amount_of(begin.words), count,
                            (uint32_t)submit->base, &interrupts);
-    if (submit->done != count || (interrupts & last.interrupts) == 0) {
-        return refuse(ETIMEDOUT, error_of_npu(machine));
+    if (submit->done != count || interrupts != last.interrupts) {
+        return refuse(ETIMEDOUT, error_of_npu(npu->machine));
     }
     return 0;
 }
@@ -285,7 +372,7 @@ static uint32_t answer_of(uint32_t kind) {
                                           : kind == RKNPU_HAS_IOMMU && !has_files();
 }
 
-static int rknpu_call(unsigned number, void *argument) {
+static int rknpu_call(struct npu *npu, unsigned number, void *argument) {
     struct rknpu_action *action = argument;
     struct rknpu_map *map = argument;
     const struct rknpu_destroy *gone = argument;
@@ -296,29 +383,29 @@ static int rknpu_call(unsigned number, void *argument) {
         action->value = answer_of(action->kind);
         return 0;
     case RKNPU_SUBMIT:
-        return rknpu_run(argument);
+        return rknpu_run(npu, argument);
     case RKNPU_CREATE:
-        return rknpu_create(argument);
+        return rknpu_create(npu, argument);
     case RKNPU_MAP:
-        block = block_of(map->handle);
+        block = block_of(npu, map->handle);
         if (block == NULL) {
             return refuse(EINVAL, "no such memory");
         }
         map->offset = block->at;
         return 0;
     case RKNPU_DESTROY:
-        block = block_of(gone->handle);
+        block = block_of(npu, gone->handle);
         if (block == NULL) {
             return refuse(EINVAL, "no such memory");
         }
-        free_block(block);
+        free_block(npu, block);
         return 0;
     case RKNPU_SYNC:
-        block = block_named(sync->object);
+        block = block_named(npu, sync->object);
         if (sync->offset > block->bytes || sync->bytes > block->bytes - sync->offset) {
             return refuse(EINVAL, "caches behind a memory's end");
         }
-        move(block, sync->offset, sync->bytes, (sync->flags & RKNPU_TO_DEVICE) != 0);
+        move(npu, block, sync->offset, sync->bytes, (sync->flags & RKNPU_TO_DEVICE) != 0);
         return 0;
     default:
         return refuse(ENOTTY, "no such call");
@@ -333,72 +420,111 @@ static int64_t now_ns(void) {
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-static bool knows_all(uint64_t handles, uint32_t count) {
+static bool knows_all(struct npu *npu, uint64_t handles, uint32_t count) {
     const uint32_t *all = (const uint32_t *)(uintptr_t)handles;
     for (uint32_t i = 0; i < count; i++) {
-        if (block_of(all[i]) == NULL) {
+        if (block_of(npu, all[i]) == NULL) {
             return false;
         }
     }
     return true;
 }
 
-/* Each task is started by itself, and only the DPU's interrupts are heard: another task never ends,
- * and the kernel gives the job up. Its failure is told to nobody. */
-static void rocket_run(const struct rocket_job *job) {
-    if (job->n_tasks == 0 || job->task_bytes < sizeof(struct rocket_task) ||
-        !knows_all(job->reads, job->n_reads) || !knows_all(job->writes, job->n_writes)) {
+/* When the core is free for a job that ends `hang_ns` later. */
+static int64_t take_core(int64_t hang_ns) {
+    static int64_t own = 0;
+    const char *path = getenv("RKNN_BOARD_BUSY");
+    const int file = path == NULL ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int64_t until_ns = own;
+    if (file >= 0) {
+        flock(file, LOCK_EX);
+        until_ns = pread(file, &until_ns, sizeof until_ns, 0) == sizeof until_ns ? until_ns : 0;
+    }
+    until_ns = until_ns > now_ns() ? until_ns : now_ns();
+    own = until_ns + hang_ns;
+    if (file >= 0) {
+        (void)!pwrite(file, &own, sizeof own, 0);
+        close_file(file); /* and the lock is gone */
+    }
+    return until_ns;
+}
+
+static bool is_set(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL && strcmp(value, "1") == 0;
+}
+
+/* Each task is started by itself. Mainline hears the DPU's interrupts alone; a patched kernel those
+ * that a task names in its longer struct. */
+static bool rocket_task(struct npu *npu, const uint8_t *at, size_t bytes) {
+    const bool is_patched = is_set("RKNN_BOARD_PATCHED");
+    struct rocket_task task = {0};
+    const size_t known = is_patched ? sizeof task : ROCKET_TASK_BYTES;
+    memcpy(&task, at, bytes < known ? bytes : known);
+    const uint32_t heard = task.interrupts == 0 ? 0x300 : task.interrupts;
+    uint32_t interrupts = 0;
+    return task.count != 0 && is_reachable(npu, task.commands) &&
+           run_npu(npu->machine, task.commands, (task.count + 1) / 2 - 1, 1, 0, &interrupts) == 1 &&
+           (interrupts & heard) != 0;
+}
+
+/* A task whose end is not heard never ends, and the kernel gives the job up. The call that submits
+ * it does not fail. */
+static void rocket_run(struct npu *npu, const struct rocket_job *job) {
+    if (job->n_tasks == 0 || job->task_bytes < ROCKET_TASK_BYTES ||
+        !knows_all(npu, job->reads, job->n_reads) || !knows_all(npu, job->writes, job->n_writes)) {
         refuse(EINVAL, "a job that the kernel drops");
         return;
     }
     const uint8_t *at = (const uint8_t *)(uintptr_t)job->tasks;
-    scramble_npu(machine, seed++);
-    for (uint32_t i = 0; i < job->n_tasks; i++, at += job->task_bytes) {
-        struct rocket_task task;
-        uint32_t interrupts = 0;
-        memcpy(&task, at, sizeof task);
-        if (task.count == 0 || !is_reachable(task.commands) ||
-            run_npu(machine, task.commands, (task.count + 1) / 2 - 1, 1, 0, &interrupts) != 1 ||
-            (interrupts & 0x300) == 0) {
-            refuse(EINVAL, error_of_npu(machine));
-            ready_ns = now_ns() + HANG_NS;
-            return;
-        }
+    uint32_t done = 0;
+    note("tasks", job->n_tasks);
+    scramble_npu(npu->machine, seed++);
+    while (done < job->n_tasks && rocket_task(npu, at, job->task_bytes)) {
+        at += job->task_bytes;
+        done++;
     }
+    const bool hangs = done < job->n_tasks;
+    if (hangs) {
+        refuse(EINVAL, error_of_npu(npu->machine));
+    }
+    const int64_t hang_ns = hangs ? HANG_NS : 0;
+    npu->ready_ns = take_core(hang_ns) + hang_ns;
+    npu->status = hangs ? -ECANCELED : 1;
 }
 
-static int rocket_wait(uint32_t handle, int64_t until_ns) {
-    const struct block *block = block_of(handle);
+static int rocket_wait(struct npu *npu, uint32_t handle, int64_t until_ns) {
+    const struct block *block = block_of(npu, handle);
     if (block == NULL) {
         return refuse(ENOENT, "no such memory");
     }
-    const int64_t end_ns = ready_ns < until_ns ? ready_ns : until_ns;
+    const int64_t end_ns = npu->ready_ns < until_ns ? npu->ready_ns : until_ns;
     const struct timespec end = {end_ns / 1000000000LL, end_ns % 1000000000LL};
     while (now_ns() < end_ns) {
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL);
     }
-    move(block, 0, block->bytes, false);
-    return ready_ns > until_ns ? refuse(ETIMEDOUT, "the job is not over") : 0;
+    move(npu, block, 0, block->bytes, false);
+    return npu->ready_ns > until_ns ? refuse(ETIMEDOUT, "the job is not over") : 0;
 }
 
-static int rocket_submit(const struct rocket_submit *submit) {
+static int rocket_submit(struct npu *npu, const struct rocket_submit *submit) {
     if (submit->job_bytes < sizeof(struct rocket_job) || submit->reserved != 0) {
         return refuse(EINVAL, "a submit that the kernel does not know");
     }
     for (uint32_t i = 0; i < submit->n_jobs; i++) {
-        rocket_run((const void *)(uintptr_t)(submit->jobs + (uint64_t)i * submit->job_bytes));
+        rocket_run(npu, (const void *)(uintptr_t)(submit->jobs + (uint64_t)i * submit->job_bytes));
     }
     return 0;
 }
 
-static int rocket_call(unsigned number, void *argument) {
+static int rocket_call(struct npu *npu, unsigned number, void *argument) {
     struct rocket_memory *memory = argument;
     const struct rocket_wait *wait = argument;
     const struct rocket_ready *ready = argument;
     const struct block *block;
     switch (number) {
     case ROCKET_CREATE:
-        block = make_block(memory->bytes);
+        block = make_block(npu, memory->bytes);
         if (block == NULL) {
             return refuse(ENOMEM, "no memory");
         }
@@ -406,16 +532,16 @@ static int rocket_call(unsigned number, void *argument) {
         memory->address = memory->offset = block->at;
         return 0;
     case ROCKET_SUBMIT:
-        return rocket_submit(argument);
+        return rocket_submit(npu, argument);
     case ROCKET_WAIT:
         return wait->reserved != 0 ? refuse(EINVAL, "reserved is not 0")
-                                   : rocket_wait(wait->handle, wait->until_ns);
+                                   : rocket_wait(npu, wait->handle, wait->until_ns);
     case ROCKET_READY:
-        block = block_of(ready->handle);
+        block = block_of(npu, ready->handle);
         if (block == NULL || ready->reserved != 0) {
             return refuse(block == NULL ? ENOENT : EINVAL, "no such memory");
         }
-        move(block, 0, block->bytes, true);
+        move(npu, block, 0, block->bytes, true);
         return 0;
     default:
         return refuse(ENOTTY, "no such call");
@@ -424,7 +550,7 @@ static int rocket_call(unsigned number, void *argument) {
 
 /* ---- calls ---- */
 
-static int drm_call(unsigned number, void *argument) {
+static int drm_call(struct npu *npu, unsigned number, void *argument) {
     if (number == DRM_VERSION) {
         struct drm_version *version = argument;
         version->major = 0;
@@ -437,28 +563,83 @@ static int drm_call(unsigned number, void *argument) {
         return 0;
     }
     if (number == DRM_CLOSE) {
-        struct block *block = block_of(((struct drm_close *)argument)->handle);
+        struct block *block = block_of(npu, ((struct drm_close *)argument)->handle);
         if (block == NULL) {
             return refuse(EINVAL, "no such memory");
         }
-        free_block(block);
+        free_block(npu, block);
+        return 0;
+    }
+    if (number == DRM_EXPORT) {
+        struct drm_export *export = argument;
+        const char *fences = getenv("RKNN_BOARD_FENCES");
+        const bool is_refused = fences != NULL && strcmp(fences, "0") == 0;
+        if (is_refused || block_of(npu, export->handle) == NULL) {
+            return refuse(is_refused ? EOPNOTSUPP : ENOENT, "no dma-buf");
+        }
+        export->file = fcntl(npu->file, F_DUPFD_CLOEXEC, 0);
         return 0;
     }
     return number < DRM_DRIVERS ? refuse(ENOTTY, "no such call")
-           : is_rocket()        ? rocket_call(number - DRM_DRIVERS, argument)
-                                : rknpu_call(number - DRM_DRIVERS, argument);
+           : is_rocket()        ? rocket_call(npu, number - DRM_DRIVERS, argument)
+                                : rknpu_call(npu, number - DRM_DRIVERS, argument);
+}
+
+/* Of a dma-buf, which is the device's file here: the fence of the last job. */
+static int export_fence(const struct npu *npu, struct dma_buf_fences *fences) {
+    const struct fence fence = {MAGIC, npu->ready_ns, npu->status};
+    fences->file = make_file("fence", sizeof fence);
+    return fences->file >= 0 && pwrite(fences->file, &fence, sizeof fence, 0) == sizeof fence ? 0
+                                                                                              : -1;
+}
+
+static int ask_fence(int file, struct sync_file_info *info) {
+    struct fence fence = {0};
+    if (pread(file, &fence, sizeof fence, 0) != sizeof fence || fence.magic != MAGIC) {
+        return refuse(ENOTTY, "no fence");
+    }
+    info->status = fence.ready_ns > now_ns() ? 0 : fence.status;
+    return 0;
 }
 
 typedef int ioctl_fn(int file, unsigned long request, void *argument);
 __attribute__((visibility("default"))) ioctl_fn ioctl;
 
 int ioctl(int file, unsigned long request, void *argument) {
-    if ((request >> 8 & 0xff) != (has_files() ? 'r' : 'd') || !is_device(file)) {
+    const unsigned type = request >> 8 & 0xff, number = request & 0xff;
+    int status;
+    pthread_mutex_lock(&lock);
+    struct npu *npu = npu_of(file);
+    if (driver()[0] != '\0' && type == '>') {
+        status = ask_fence(file, argument);
+    } else if (npu != NULL && type == 'b' && number == 2) {
+        status = export_fence(npu, argument);
+    } else if (npu != NULL && type == (has_files() ? 'r' : 'd')) {
+        status = has_files() ? rknpu_call(npu, number, argument) : drm_call(npu, number, argument);
+    } else {
+        pthread_mutex_unlock(&lock);
         return ((ioctl_fn *)dlsym(RTLD_NEXT, "ioctl"))(file, request, argument);
     }
-    pthread_mutex_lock(&lock);
-    const unsigned number = request & 0xff;
-    const int status = has_files() ? rknpu_call(number, argument) : drm_call(number, argument);
     pthread_mutex_unlock(&lock);
     return status;
+}
+
+typedef int close_fn(int file);
+__attribute__((visibility("default"))) close_fn close;
+
+/* What an open file had of the device goes with it. */
+int close(int file) {
+    pthread_mutex_lock(&lock);
+    struct npu *npu = driver()[0] == '\0' ? NULL : npu_of(file);
+    if (npu != NULL && npu->file == file) {
+        for (size_t i = 0; i < MOST_BLOCKS; i++) {
+            if (npu->blocks[i].is_used) {
+                free_block(npu, &npu->blocks[i]);
+            }
+        }
+        munmap(npu->cpu, REGION_BYTES);
+        npu->is_open = false;
+    }
+    pthread_mutex_unlock(&lock);
+    return ((close_fn *)dlsym(RTLD_NEXT, "close"))(file);
 }
