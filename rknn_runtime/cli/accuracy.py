@@ -220,15 +220,15 @@ def _progress(done: int, total: int | None) -> None:
 
 def _truth(paths: Sequence[Path], labels: Path) -> Iterator[Detections]:
     """Yield the labels of each image; an image without a file has none, as for YOLO's tools."""
-    from rknn_runtime.vision.images import as_pixels
+    from rknn_runtime.vision.images import size_of_file
     from rknn_runtime.vision.readers import from_yolo
 
     for path in paths:
         if path.suffix == ".npy":
             raise ValueError(f"{path}: expected images with --labels, got an .npy file")
-        height, width = as_pixels(path)[0].shape[:2]
+        size = size_of_file(path)
         file = labels / f"{path.stem}.txt"
         try:
-            yield from_yolo(file.read_text("utf-8") if file.exists() else "", (height, width))
+            yield from_yolo(file.read_text("utf-8") if file.exists() else "", size)
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from None

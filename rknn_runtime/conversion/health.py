@@ -79,15 +79,14 @@ def judge_photos(
     # Only here: a file is judged without a runtime.
     from rknn_runtime.npu.model import Model
     from rknn_runtime.vision.detector import Detector
-    from rknn_runtime.vision.images import as_pixels
+    from rknn_runtime.vision.images import size_of_file
 
     judge = Judge()
     with Model(model, library="sim") as loaded:
         detector = Detector(loaded)
         detector._judge = None  # it would log what is returned here
         for photo in photos:
-            pixels, color = as_pixels(photo)
-            judge.add(detector(pixels, color=color), pixels.shape[:2])
+            judge.add(detector(photo), size_of_file(photo))
     return judge.symptoms()
 
 

@@ -31,7 +31,7 @@ from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.find import FORMS, Reading, find_head
 from rknn_runtime.vision.image_model import calibrated_for
-from rknn_runtime.vision.images import as_pixels
+from rknn_runtime.vision.images import as_scaled
 from rknn_runtime.vision.labels import Labels, read_labels
 from rknn_runtime.vision.letterbox import letterbox
 from rknn_runtime.vision.plausibility import Judge, Symptom, signs
@@ -231,7 +231,11 @@ def try_readings(
     normalization = _short(tuple(map(float, mean))), _short(tuple(map(float, std)))
     with ExitStack() as stack:
         subject = _Subject(Path(model), stack, labels, color, normalization, keep_graph)
-        pictures = [as_pixels(photo)[0][..., :3] for photo in photos[:_MOST_PHOTOS]]
+        # As large as any reading scales them to.
+        pictures = [
+            as_scaled(photo, "RGB", lambda _: subject.size).pixels[..., :3]
+            for photo in photos[:_MOST_PHOTOS]
+        ]
         trials = _Trials(subject, pictures, say)
         given, complaint = None, ""
         try:

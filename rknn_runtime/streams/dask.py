@@ -26,7 +26,7 @@ from rknn_runtime.streams.address import shown
 from rknn_runtime.streams.pool import Pool
 from rknn_runtime.streams.source import FrameSource
 from rknn_runtime.vision.decimals import doubles
-from rknn_runtime.vision.images import decoded
+from rknn_runtime.vision.images import ImageFile
 from rknn_runtime.vision.tasks import TASKS
 
 try:
@@ -93,7 +93,7 @@ class _RecordTask:
 
         def read(image: Any, **each: Any) -> dict[str, Any]:
             if isinstance(image, tuple):  # decoded here, so that a damaged one fails alone
-                image = decoded(image[1], image[0])
+                image = ImageFile(*image)
             found = reader(image, **each)
             if isinstance(found, np.ndarray):
                 return {"embedding": doubles(found).tolist()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,7 +11,7 @@ import numpy as np
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.heads.keypoints import EmbeddingDecoder
 from rknn_runtime.vision.image_model import ImageModel
-from rknn_runtime.vision.images import as_pixels
+from rknn_runtime.vision.images import as_scaled
 from rknn_runtime.vision.labels import refuse_labels
 
 if TYPE_CHECKING:
@@ -74,10 +75,18 @@ class Embedder(ImageModel):
             ``(n,) float32``, new, of length 1; zeros if the network gives zeros.
         """
         if self.crop:
-            pixels, color = as_pixels(image, color)
+            pixels, color, _ = as_scaled(image, color, self._needed)
             image = np.ascontiguousarray(_middle(pixels, self.input_size))
         found: NDArray[np.float32] = self._run(image, color, matrix, full_range)
         return found
+
+    def _needed(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Return the height and width of a whole image whose middle has the input's size."""
+        if not self.crop:
+            return super()._needed(size)
+        (height, width), (rows, columns) = size, self.input_size
+        scale = max(rows / height, columns / width)
+        return math.ceil(height * scale), math.ceil(width * scale)
 
     def batch(self, images: Iterable[Any], *, color: str = "RGB") -> NDArray[np.float32]:
         """Return the vectors of several images, one after the other.

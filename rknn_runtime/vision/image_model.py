@@ -14,9 +14,9 @@ from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.npu.context import Closing
 from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.npu.model import Model
-from rknn_runtime.vision.images import COLORS, as_pixels
+from rknn_runtime.vision.images import COLORS, Scaled, as_pixels, as_scaled
 from rknn_runtime.vision.labels import read_labels
-from rknn_runtime.vision.letterbox import ImageWriter, LetterboxTransform
+from rknn_runtime.vision.letterbox import ImageWriter, LetterboxTransform, _place
 
 if TYPE_CHECKING:
     from rknn_runtime.enums import CoreMask
@@ -284,6 +284,10 @@ class ImageModel(Closing):
             size = self.input_size
             return self._run_written(LetterboxTransform(size, size, size, (0, 0)))
 
+    def _needed(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Return the height and width that an image of a height and width is scaled to."""
+        return _place(size, self.input_size, self._options["fit"]).resized_size
+
     def _run(self, image: Any, color: str, matrix: str, full_range: bool) -> Any:
         """Run on one image and decode the outputs."""
         # Before the lock: reading a file must not keep others waiting, and an exception about the
@@ -300,7 +304,8 @@ class ImageModel(Closing):
                 if isinstance(image, TensorMemory):
                     return self._run_memory(image)
                 _check_color(color)
-                image, color = as_pixels(image, color)
+                read = as_scaled(image, color, self._needed)
+                image, color = read if read.is_smaller else read.pixels, read.order
             elif image.ndim == 2 and self.input_color != "GRAY":
                 _check_color(color)
                 _check_grey(image, self.input_size)
@@ -319,7 +324,8 @@ class ImageModel(Closing):
                 if frame.run_frame(letterbox, _from_buffer(image), native, placement):
                     return decoder.results(transform)
             _check_color(color)
-            image, color = as_pixels(image, color)
+            if not isinstance(image, Scaled):
+                image, color = as_pixels(image, color)
             array = frame.inputs[0].private()
             return self._run_written(self._writer.write_any(image, color, array))
 

@@ -21,7 +21,7 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, is_plain, plain_order
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
 from rknn_runtime.vision.detections import Detections
-from rknn_runtime.vision.images import COLORS, as_pixels, import_pillow
+from rknn_runtime.vision.images import COLORS, as_scaled, bilinear, import_pillow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -335,7 +335,7 @@ def _fitted(
         raise ValueError(f'out_color: expected "RGB", "BGR" or "GRAY", got {out_color!r}')
     if color not in _COLORS:
         raise ValueError(f"color: expected one of {_COLORS}, got {color!r}")
-    is_camera = color in FORMATS
+    is_camera, sides = color in FORMATS, _sides(size)
     if is_camera and resize != "native":
         raise ValueError(f'resize: expected "native" for {color}, got {resize!r}')
     if is_camera:
@@ -343,9 +343,10 @@ def _fitted(
         image_size = camera.size
     else:
         check_yuv_options(matrix, full_range)
-        pixels, order = as_pixels(image, color)
-        image_size = pixels.shape[0], pixels.shape[1]
-    transform = _place(image_size, _sides(size), fit)
+        pixels, order, image_size = as_scaled(
+            image, color, lambda whole: _place(whole, sides, fit).resized_size
+        )
+    transform = _place(image_size, sides, fit)
     n_channels = 1 if out_color == "GRAY" else 3
     frame = _frame_of(out, (*transform.size, n_channels))
     rows, padding = pixel_rows(frame), _padding_of(pad_value, n_channels)
@@ -555,8 +556,7 @@ def _resize_pillow(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[
     mode = {1: "L", 3: "RGB", 4: "RGBX"}[n_channels]
     data = np.ascontiguousarray(pixels)
     image = images.frombuffer(mode, (width, height), data, "raw", mode, 0, 1)
-    bilinear = getattr(images, "Resampling", images).BILINEAR  # Pillow 9.1 moved it there
-    return np.asarray(image.resize(size[::-1], bilinear)).reshape(*size, -1)
+    return np.asarray(image.resize(size[::-1], bilinear())).reshape(*size, -1)
 
 
 _RESIZERS: dict[str, Any] = {

@@ -48,6 +48,22 @@ def test_finds_what_its_parts_find(model, scene):
     assert found == transform.detections_to_image(by_hand)
 
 
+@pytest.mark.parametrize("turned", [1, 6])
+def test_objects_of_large_photos(model, tmp_path, turned):
+    """Found in a JPEG decoded at half its size, in pixels of the whole upright photo."""
+    path, exif = tmp_path / "photo.jpg", Image.Exif()
+    exif[0x0112] = turned
+    photo = Image.open(SCENES[1]).convert("RGB").resize((1285, 1283))
+    (photo if turned == 1 else photo.transpose(Image.ROTATE_90)).save(path, exif=exif, quality=95)
+    detector = Detector(model, conf_threshold=0.3)
+    found, whole = detector(path), detector(np.asarray(photo))
+    assert len(found) >= 5 and (found.class_id == whole.class_id).all()
+    np.testing.assert_allclose(found.xyxy, whole.xyxy, atol=2 * 1285 / 320)
+    frame, transform = letterbox(path, (320, 320))
+    assert transform.image_size == (1283, 1285)
+    assert found == transform.detections_to_image(detector(frame))
+
+
 def test_thresholds_and_options(model):
     """They reach the decoder."""
     everything = Detector(model, conf_threshold=0.05)(SCENES[0])

@@ -8,6 +8,7 @@ from planting.keypoints import COUNT, POINT, embedding, heatmaps, simcc
 
 from rknn_runtime import Detections, Embedder, Model, Pool, PoseEstimator
 
+Image = pytest.importorskip("PIL.Image")
 IMAGE = np.zeros((128, 96, 3), np.uint8)
 
 
@@ -27,8 +28,8 @@ def test_an_image_becomes_a_vector():
         assert all(np.array_equal(one, found) for _, one in pool.map([IMAGE] * 3, copy=True))
 
 
-def test_the_middle_is_cut_out():
-    """With the input's proportions, without the edges of the longer side."""
+def test_the_middle_is_cut_out(tmp_path):
+    """With the input's proportions, without the edges of the longer side, from a large JPEG too."""
     image = np.zeros((60, 200, 3), np.uint8)
     image[:, 70:130] = 200
     with Model(embedding(np.ones(4, np.float32)), library="sim") as model:
@@ -36,6 +37,10 @@ def test_the_middle_is_cut_out():
         assert np.all(model.input_view() == 200)
         Embedder(model, crop=True)(np.ascontiguousarray(image.transpose(1, 0, 2)))
         assert np.all(model.input_view() == 200)
+        path = tmp_path / "large.jpg"
+        Image.fromarray(image.repeat(10, axis=0).repeat(10, axis=1)).save(path)
+        Embedder(model, crop=True)(path)
+        assert np.abs(model.input_view()[:, :, 1:-1].astype(int) - 200).max() <= 2
         Embedder(model)(image)
         assert model.input_view()[0, 0, 0, 0] == 0
 

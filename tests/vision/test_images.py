@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rknn_runtime.vision.images import as_pixels, size_of_file
+from rknn_runtime.vision.images import ImageFile, as_pixels, as_scaled, size_of_file
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -112,6 +112,69 @@ def test_photos_are_turned_upright(tmp_path):
     path = tmp_path / "photo.jpg"
     path.write_bytes(encoded("JPEG", exif=exif))
     assert as_pixels(path)[0].shape[:2] == size_of_file(path) == (40, 30)
+
+
+def ramp(width, height):
+    """A picture whose red grows to the right and whose green grows downwards."""
+    pixels = np.zeros((height, width, 3), np.float32)
+    pixels[..., 0] = (np.arange(width) + 0.5) * 200 / width
+    pixels[..., 1] = ((np.arange(height) + 0.5) * 200 / height)[:, None]
+    return Image.fromarray(pixels.round().astype(np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("size", "sides"),
+    [((800, 400), (200, 100)), ((797, 405), (199, 101)), ((790, 1610), (198, 402))],
+)
+@pytest.mark.parametrize("turned", [1, 3, 6, 8])
+def test_large_photos_are_decoded_smaller(tmp_path, size, sides, turned):
+    """They keep twice what is needed, and cover the photo from edge to edge, also turned."""
+    exif = Image.Exif()
+    exif[0x0112] = turned
+    path = tmp_path / "photo.jpg"
+    ramp(*size).save(path, quality=95, subsampling=0, exif=exif)
+    whole, _ = as_pixels(path)
+    asked = []
+
+    def needed(shape):
+        asked.append(shape)
+        return (shape[0] // 9, shape[1] // 9)
+
+    pixels, order, shape = as_scaled(path, "RGB", needed)
+    assert asked == [shape] == [whole.shape[:2]] == [size_of_file(path)]
+    assert (pixels.shape[:2], order) == ((sides if turned > 4 else sides[::-1]), "RGB")
+    places = [(np.arange(small) + 0.5) * large / small for small, large in zip(pixels.shape, shape)]
+    rows, columns = (
+        np.minimum(place.astype(int), large - 1) for place, large in zip(places, shape)
+    )
+    apart = np.abs(pixels.astype(float) - whole[rows][:, columns])
+    assert apart.max() <= 4 and apart[..., :2].mean() < 0.6
+
+
+@pytest.mark.parametrize(
+    ("format", "options", "needed", "side"),
+    [
+        ("PNG", {}, 25, 400),
+        ("JPEG", {}, 101, 400),
+        ("JPEG", {}, 100, 200),
+        ("JPEG", {"progressive": True}, 25, 50),
+    ],
+)
+def test_twice_what_is_needed_is_kept(format, options, needed, side):
+    """Only a JPEG becomes smaller, and only by halves."""
+    file = ImageFile("photo", encoded(format, (400, 400), **options))
+    scaled = as_scaled(file, "RGB", lambda size: (needed, needed))
+    assert (scaled.pixels.shape[0], scaled.size) == (side, (400, 400))
+    assert scaled.is_smaller == (side < 400)
+
+
+def test_photos_of_two_lenses_are_decoded_smaller():
+    """A file of several pictures, as phones write it, has another reader in Pillow."""
+    pictures, file = [Image.new("RGB", (400, 200), each) for each in ("red", "blue")], io.BytesIO()
+    pictures[0].save(file, "MPO", save_all=True, append_images=pictures[1:])
+    scaled = as_scaled(ImageFile("photo.jpg", file.getvalue()), "RGB", lambda size: (20, 40))
+    assert scaled.pixels.shape == (50, 100, 3) and scaled.size == (200, 400)
+    assert np.abs(scaled.pixels.astype(int) - (254, 0, 0)).max() <= 2
 
 
 def test_no_other_place_opens_image_files():
