@@ -7,6 +7,7 @@ Examples:
   rknn-runtime predict yolov8n.rknn
   rknn-runtime predict yolov8n.rknn --for rk3566 --layers
   rknn-runtime predict yolov8n.onnx --clock 200
+  rknn-runtime predict yolov8n.rknn --driver rocket
 """
 
 from __future__ import annotations
@@ -32,11 +33,15 @@ from rknn_runtime.cli.tables import count, short_name, table
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.modelfile.layers import Layer, read_layers
 from rknn_runtime.modelfile.prediction import (
+    CPU_NS,
+    DRIVERS,
     NO_MEASUREMENTS,
     PREDICTED_SOCS,
+    TASK_US,
     LayerTime,
     Prediction,
     predict,
+    tasks_of,
 )
 from rknn_runtime.modelfile.reader import read
 from rknn_runtime.modelfile.soc import SOCS
@@ -57,6 +62,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--clock", type=int, metavar="MHZ",
         help="clock of the NPU, in MHz; default: the highest of each SoC",
     )  # fmt: skip
+    parser.add_argument(
+        "--driver", choices=tuple(DRIVERS),
+        help="on the open runtime with this driver of the kernel; default: the vendor's library",
+    )  # fmt: skip
     add_shapes(parser)
     add_switch(parser, "--layers", "also print the time of each layer")
     add_switch(parser, "--json", "print JSON, with the layers")
@@ -66,9 +75,14 @@ def run(arguments: Namespace) -> None:
     """Print the prediction."""
     layers, info = _read(arguments)
     batch = 1 if info is None else info.batch
-    socs = [arguments.soc] if arguments.soc else PREDICTED_SOCS
+    driver = arguments.driver
+    predicted = DRIVERS[driver][0] if driver else PREDICTED_SOCS
+    socs = [arguments.soc] if arguments.soc else predicted
     with refusals():
-        found = [predict(layers, soc, batch=batch, clock_mhz=arguments.clock) for soc in socs]
+        found = [
+            predict(layers, soc, batch=batch, clock_mhz=arguments.clock, driver=driver)
+            for soc in socs
+        ]
     if arguments.json:
         text = {"file": arguments.model, "soc": info and info.soc, "batch": batch}
         print(json.dumps({**text, "predictions": [_as_json(one) for one in found]}))
@@ -90,7 +104,9 @@ def run(arguments: Namespace) -> None:
         "is their median. Others measured on their boards, with other clocks and programs:\n"
         "their range holds 8 of 10 of the public times, of yours perhaps fewer."
     )
-    if arguments.clock:
+    if driver:
+        print("\n".join(["", *_assumptions(driver, layers), ""]))
+    if arguments.clock or driver == "rocket":
         print("No times at other clocks are public: the range allows for a slow memory.")
     else:
         print("Those are the highest clocks. A mainline kernel starts at 200 MHz: see --clock.")
@@ -122,6 +138,24 @@ def _read(arguments: Namespace) -> tuple[Sequence[Layer], ModelInfo | None]:
             return expected_layers(model, load=load), None
     finally:
         end_progress(shows)
+
+
+def _assumptions(driver: str, layers: Sequence[Layer]) -> list[str]:
+    """Return what is counted and what is assumed of the open runtime."""
+    byte = f"{CPU_NS[0]:g} to {CPU_NS[1]:g} ns a byte"
+    if driver == "rknpu":
+        return [
+            f"The open runtime on rknpu: its CPU copies inputs and outputs, {byte},",
+            "which is assumed: nobody has measured it on a board.",
+        ]
+    tasks = sum(map(tasks_of, layers))
+    pools = sum("Pool" in layer.operator for layer in layers)
+    return [
+        f"The open runtime on rocket: about {tasks} tasks with an interrupt each,",
+        f"{TASK_US[0]:g} to {TASK_US[1]:g} us; the CPU copies inputs and outputs and computes",
+        f"{pools} poolings, {byte}. These are assumptions: nobody has measured them on a board.",
+        "A mainline kernel starts the NPU at 200 MHz; --clock for another.",
+    ]
 
 
 def _row(one: Prediction) -> tuple[str, ...]:

@@ -5,6 +5,9 @@ triangle, one cycle or less for each result of a function from a table (as in Si
 for being started. Cycles count blocks of channels as the NPU multiplies them. The constants were
 fitted by ``tools/judge_prediction.py`` to the vendor's table of 36 networks, and judged with each
 family of networks left out of the fit: see ``docs/speeds.md``.
+
+What the open runtime adds on a driver of the kernel is counted in steps (tasks, bytes that the CPU
+moves or pools), whose cost is assumed: no such times are public.
 """
 
 from __future__ import annotations
@@ -18,7 +21,16 @@ from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile.layers import Layer
 
-__all__ = ["NO_MEASUREMENTS", "PREDICTED_SOCS", "LayerTime", "Prediction", "predict"]
+__all__ = [
+    "CPU_NS",
+    "DRIVERS",
+    "NO_MEASUREMENTS",
+    "PREDICTED_SOCS",
+    "TASK_US",
+    "LayerTime",
+    "Prediction",
+    "predict",
+]
 
 
 class Blocks(NamedTuple):
@@ -76,6 +88,18 @@ PREDICTED_SOCS = tuple(SPEEDS)
 #: Why there are no others.
 NO_MEASUREMENTS = "too few measurements of networks are public; `bench` measures on a board"
 
+#: Drivers of the open runtime: the SoCs that they are for, and the clock that their kernels start
+#: the NPU with (None: the highest).
+DRIVERS: dict[str, tuple[tuple[str, ...], int | None]] = {
+    "rknpu": (PREDICTED_SOCS, None),
+    "rocket": (("rk3588",), 200),
+}
+#: Assumed, each the least and the most: the interrupt of a task with rocket; a byte that the CPU
+#: moves or pools, at the ends of the graph and where rocket runs no pooling.
+TASK_US, CPU_NS = (10.0, 50.0), (0.5, 2.0)
+#: Tasks of a layer whose file does not count them.
+TASKS = 2
+
 _TABLES = ("Gelu", "Mish", "Sigmoid", "Softplus", "Swish", "Tanh")
 _NARROW = (TensorType.INT8, TensorType.UINT8)
 
@@ -119,7 +143,12 @@ class Prediction(NamedTuple):
 
 
 def predict(
-    layers: Sequence[Layer], soc: str, *, batch: int = 1, clock_mhz: int | None = None
+    layers: Sequence[Layer],
+    soc: str,
+    *,
+    batch: int = 1,
+    clock_mhz: int | None = None,
+    driver: str | None = None,
 ) -> Prediction:
     """Predict how long a model runs.
 
@@ -129,40 +158,81 @@ def predict(
         batch: Images a run, as ``rknn_batch_size`` built them in (``ModelInfo.batch``).
         clock_mhz: Clock of the NPU; None: the highest. No times at other clocks are public: the
             range then goes from a memory that keeps its speed to one that slows down as well.
+        driver: ``"rknpu"`` or ``"rocket"``: as the open runtime runs it on this driver of the
+            kernel, at the clock that such a kernel starts with. None: the vendor's library.
 
     Raises:
-        UnavailableError: There are no constants for this SoC, or nothing multiplies.
-        ValueError: ``batch`` or ``clock_mhz`` is below 1.
+        UnavailableError: There are no constants for this SoC, the driver is not for it, or nothing
+            multiplies.
+        ValueError: ``batch`` or ``clock_mhz`` is below 1, or there is no such driver.
     """
     batch = as_int(batch, "batch", 1, 2**31 - 1)
     speed = SPEEDS.get(soc)
     if speed is None:
         known = ", ".join(PREDICTED_SOCS)
         raise UnavailableError(f"soc: expected one of {known}, got {soc!r}: {NO_MEASUREMENTS}")
+    if driver is not None and driver not in DRIVERS:
+        raise ValueError(f"driver: expected one of {', '.join(DRIVERS)}, got {driver!r}")
+    socs, first_clock = DRIVERS[driver] if driver else (PREDICTED_SOCS, None)
+    if soc not in socs:
+        raise UnavailableError(f"the driver {driver} is for {', '.join(socs)}, not for {soc}")
+    clock_mhz = first_clock if clock_mhz is None else clock_mhz
     clock = speed.clock_mhz if clock_mhz is None else as_int(clock_mhz, "clock_mhz", 1, 10_000)
     if not any(layer.macs for layer in layers):
         raise UnavailableError("no layer of this model multiplies: no such times are public")
     slow = speed.clock_mhz / clock
     bounds = [
-        [_time(layer, speed._replace(clock_mhz=clock, bandwidth=bandwidth)) for layer in layers]
+        [
+            _time(layer, speed._replace(clock_mhz=clock, bandwidth=bandwidth), driver)
+            for layer in layers
+        ]
         for bandwidth in (speed.bandwidth, speed.bandwidth / slow)
     ]
+    added = [steps_us(layer, driver) for layer in layers]
     times = tuple(
-        a._replace(us=math.sqrt(a.us * b.us) if slow != 1 else a.us) for a, b in zip(*bounds)
+        a._replace(us=(math.sqrt(a.us * b.us) if slow != 1 else a.us) + math.sqrt(least * most))
+        for a, b, (least, most) in zip(*bounds, added)
     )
     low, high = sorted(batch * sum(time.us for time in part) / 1000 for part in bounds)
     ms = batch * sum(time.us for time in times) / 1000
-    fastest, slowest = low / (1 + speed.spread), high * (1 + speed.spread)
+    least, most = (batch * sum(step[i] for step in added) / 1000 for i in (0, 1))
+    fastest, slowest = low / (1 + speed.spread) + least, high * (1 + speed.spread) + most
     below, median, above = speed.elsewhere
     return Prediction(
         soc, clock, ms, fastest, slowest,
-        ms * median, low * below, high * above, speed.error, times,
+        ms * median, low * below + least, high * above + most, speed.error, times,
     )  # fmt: skip
 
 
-def _time(layer: Layer, speed: Speed) -> LayerTime:
+def is_pooling(layer: Layer) -> bool:
+    """Tell whether the NPU's unit for pooling computes a layer."""
+    return layer.device == "NPU" and "Pool" in layer.operator
+
+
+def steps_us(layer: Layer, driver: str | None) -> tuple[float, float]:
+    """Return the least and the most that the open runtime adds to a layer, in microseconds."""
+    if driver is None:
+        return 0.0, 0.0
+    if not layer.device or (driver == "rocket" and is_pooling(layer)):
+        moved = (layer.input_bytes + layer.output_bytes) / 1000
+        return moved * CPU_NS[0], moved * CPU_NS[1]
+    count = tasks_of(layer) if driver == "rocket" else 0
+    return count * TASK_US[0], count * TASK_US[1]
+
+
+def tasks_of(layer: Layer) -> int:
+    """Return how many tasks of the NPU the open runtime submits for a layer, or about as many."""
+    if layer.device != "NPU" or is_pooling(layer):
+        return 0
+    tasks = TASKS if layer.tasks is None else layer.tasks
+    return tasks + (table_results(layer) > 0)  # one more loads its table
+
+
+def _time(layer: Layer, speed: Speed, driver: str | None) -> LayerTime:
     if not layer.device:
         return LayerTime(layer, 0.0, "")
+    if driver == "rocket" and is_pooling(layer):
+        return LayerTime(layer, 0.0, "CPU")
     compute = cycles(layer, speed) / (speed.clock_mhz * speed.efficiency)
     moved = layer.input_bytes + layer.output_bytes + WEIGHT_PART * layer.weight_bytes
     if is_slow(layer):

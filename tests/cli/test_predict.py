@@ -9,6 +9,7 @@ import pytest
 from paths import PROJECT
 
 from rknn_runtime.cli import main
+from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile import predict, read_layers
 
 SHAPES = str(PROJECT / "examples" / "models" / "shapes_rk3588.rknn")
@@ -54,6 +55,30 @@ def test_of_what_nobody_measured_nothing_is_predicted(capsys: pytest.CaptureFixt
     assert main(["predict", model, "--for", "rv1106"]) == 1
     refused = capsys.readouterr()
     assert refused.out == "" and "too few measurements" in refused.err and "`bench`" in refused.err
+
+
+def test_a_driver_adds_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    """With rocket an interrupt a task, pooling by the CPU, 200 MHz, and one SoC alone."""
+    layers = read_layers(SHAPES)
+    pools = [layer for layer in layers if layer.operator == "MaxPool"]
+    tasks = 134  # as `info --placement` counts them beside the stand-in
+    vendor = predict(layers, "rk3588", clock_mhz=200)
+    copied = predict(layers, "rk3588", clock_mhz=200, driver="rknpu")
+    mainline = predict(layers, "rk3588", driver="rocket")
+    assert mainline.clock_mhz == 200
+    assert vendor.ms < copied.ms < mainline.ms
+    assert mainline.fastest_ms - copied.fastest_ms == pytest.approx(tasks * 0.01, rel=0.1)
+    assert {time.bound for time in mainline.layers if time.layer in pools} == {"CPU"}
+    with pytest.raises(UnavailableError, match="for rk3588, not for rk3566"):
+        predict(layers, "rk3566", driver="rocket")
+    with pytest.raises(ValueError, match="expected one of rknpu, rocket, got 'mesa'"):
+        predict(layers, "rk3588", driver="mesa")
+    assert main(["predict", SHAPES, "--driver", "rocket"]) == 0
+    page = capsys.readouterr().out
+    assert [line.split()[0] for line in page.splitlines() if line.startswith("rk")] == ["rk3588"]
+    assert "3 poolings" in page and "assumptions" in page
+    assert main(["predict", SHAPES, "--driver", "rknpu"]) == 0
+    assert "copies inputs and outputs" in capsys.readouterr().out
 
 
 def test_an_onnx_file_is_predicted_as_what_becomes_of_it(
