@@ -15,6 +15,7 @@ typedef struct rkr_emu rkr_emu;
 #define RKR_EMU_ERR_RANGE -1103        /* a value left the range in which the NPU is known */
 
 #define RKR_EMU_MAX_DIMS 16
+#define RKR_EMU_MAX_NATIVE 24
 
 /* How well the result of a node is known, best first. */
 #define RKR_EMU_EXACT 0   /* its commands are executed; every bit as the NPU is known to */
@@ -60,7 +61,7 @@ typedef struct {
     uint32_t n_dims; /* logical, in the exporting framework's order */
     uint32_t dims[16];
     uint32_t n_native;
-    uint32_t native[16];
+    uint32_t native[24];
     uint64_t address;      /* in the machine's memory, where its values take: */
     uint64_t span_bytes;   /* perhaps more than are reserved */
     uint64_t n_elems;      /* logical elements */

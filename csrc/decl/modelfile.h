@@ -8,6 +8,7 @@
 #define RKR_MODEL_ERR_READ -1201 /* the system cannot read the file: see errno */
 
 #define RKR_MODEL_MAX_DIMS 16
+#define RKR_MODEL_MAX_NATIVE 24 /* four groups of weights, of 6 dimensions each */
 
 typedef struct rkr_model rkr_model;
 
@@ -99,8 +100,8 @@ typedef struct {
     int32_t zero_point;
     uint32_t n_dims; /* logical, in the exporting framework's order; none are read above 16 */
     int32_t dims[16];
-    uint32_t n_native; /* in memory */
-    int32_t native[16];
+    uint32_t n_native; /* in memory; none are read above 24 */
+    int32_t native[24];
     uint64_t native_elems; /* their product; UINT64_MAX: too large to be meant */
     uint32_t reserved_bytes;
     uint32_t offset;    /* in its memory */

@@ -127,6 +127,31 @@ static void read_table(rkr_emu *emu, const emu_operator *op, rkr_table table, em
     }
 }
 
+bool emu_read_convolution(rkr_emu *emu, emu_node *node, rkr_table attributes) {
+    rkr_flat *flat = &emu->model->file->flat;
+    const uint32_t slot = emu->model->is_mini ? 6 : 7;
+    const uint32_t type = (uint32_t)rkr_flat_scalar(flat, attributes, slot, 1);
+    if (type != EMU_TYPE_CONVOLUTION && type != EMU_TYPE_TRANSPOSED) {
+        return true;
+    }
+    const uint32_t more = type == EMU_TYPE_TRANSPOSED ? 2 : 0; /* slots before the pads */
+    const rkr_table table = rkr_flat_child(flat, attributes, slot + 1);
+    emu_attributes *a = emu_allocate(emu->model, 1, sizeof *a);
+    node->values = a;
+    if (a == NULL) {
+        return false;
+    }
+    a->mode = a->coordinates = a->rounding = "";
+    a->type = type;
+    a->groups = rkr_flat_has(flat, table, 2) ? (uint32_t)rkr_flat_scalar(flat, table, 2, 4) : 1;
+    a->stride[0] = a->stride[1] = a->steps[0] = a->steps[1] = 1;
+    (void)read_numbers(flat, table, 1, a->steps, 2);
+    (void)read_numbers(flat, table, 3, a->kernel, 2);
+    (void)read_numbers(flat, table, 4 + more, a->pads, 4);
+    (void)read_numbers(flat, table, 5 + more, a->stride, 2);
+    return true;
+}
+
 /* Attributes: a union of tables. Its type and the table are neighbouring slots of the node. */
 bool emu_read_attributes(rkr_emu *emu, emu_node *node, rkr_table attributes) {
     const emu_operator *op = node->operation;

@@ -52,8 +52,8 @@ static bool count_elements(const uint32_t *dims, uint32_t n, uint64_t *count) {
 }
 
 /* Weights may have more dimensions than fit: they are never read as values. */
-static uint32_t copy_dims(const int32_t *from, uint32_t n, uint32_t *dims) {
-    if (n > RKR_EMU_MAX_DIMS) {
+static uint32_t copy_dims(const int32_t *from, uint32_t n, uint32_t room, uint32_t *dims) {
+    if (n > room) {
         return 0;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -83,8 +83,8 @@ static int read_tensor(loader *l, uint32_t index) {
         public->zero_point = file.zero_point;
         public->quantized = file.scale > 0.0f && file.scale < 1e30f;
     }
-    public->n_native = copy_dims(file.native, file.n_native, public->native);
-    public->n_dims = copy_dims(file.dims, file.n_dims, public->dims);
+    public->n_native = copy_dims(file.native, file.n_native, RKR_EMU_MAX_NATIVE, public->native);
+    public->n_dims = copy_dims(file.dims, file.n_dims, RKR_EMU_MAX_DIMS, public->dims);
     if (!count_elements(public->dims, public->n_dims, &public->n_elems)) {
         return emu_bad_file(l, "a tensor's dimensions");
     }

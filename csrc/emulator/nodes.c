@@ -14,8 +14,11 @@ int emu_find_operators(rkr_emu *emu) {
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         emu_node *node = &emu->nodes[i];
         node->operation = emu_find_operator(node->public.op, &node->then);
-        if (node->operation != NULL &&
-            !emu_read_attributes(emu, node, emu->model->nodes[i].attributes)) {
+        const rkr_table attributes = emu->model->nodes[i].attributes;
+        if (!(node->operation != NULL ? emu_read_attributes(emu, node, attributes)
+              : strncmp(node->public.op, "Conv", 4) == 0
+                  ? emu_read_convolution(emu, node, attributes)
+                  : true)) {
             return RKR_ERR_MEMORY;
         }
     }

@@ -14,7 +14,8 @@ typedef struct emu_attributes {
     uint32_t n_values;
     int32_t values[RKR_EMU_MAX_DIMS]; /* perm, axes of a reduction */
     int32_t starts[RKR_EMU_MAX_DIMS], steps[RKR_EMU_MAX_DIMS];
-    int32_t kernel[2], stride[2], pads[4]; /* of a pooling */
+    int32_t kernel[2], stride[2], pads[4]; /* of a pooling or convolution */
+    uint32_t groups;                       /* of a convolution; its dilations are `steps` */
     uint32_t n_parts;                      /* of a Concat */
     uint32_t read;                         /* bit i: input i is read as values */
     uint32_t directions;                   /* of a recurrent layer */
@@ -37,6 +38,8 @@ typedef bool emu_compute_fn(rkr_emu *emu, const emu_node *node, float *const *in
 typedef bool emu_check_fn(const rkr_emu *emu, emu_node *node);
 
 /* Types of tables of attributes. */
+#define EMU_TYPE_CONVOLUTION 1
+#define EMU_TYPE_TRANSPOSED 2
 #define EMU_TYPE_MAX_POOLING 3
 #define EMU_TYPE_POOLING 5
 #define EMU_TYPE_SLOPE 9
@@ -63,6 +66,8 @@ typedef struct emu_operator {
 
 /* attributes.c. False: no memory. */
 bool emu_read_attributes(rkr_emu *emu, emu_node *node, rkr_table attributes);
+/* The same of a convolution, which is no operator; no values: mini containers have none. */
+bool emu_read_convolution(rkr_emu *emu, emu_node *node, rkr_table attributes);
 /* A number that the file keeps by its name; else `standard`, which is assumed where the container
  * keeps none. */
 double emu_number_named(const rkr_emu *emu, emu_node *node, const char *name, double standard);

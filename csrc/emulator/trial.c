@@ -2,6 +2,7 @@
  *
  * Try the commands of nodes: on random values, they have to give what the operator is defined to
  * give. So a mistake of the compiler, or of the decoding, shows without a network to compare with.
+ * trial_sums.c has the definition of convolutions.
  *
  * The two may differ by a quarter of a bit in the output's leading eight: 4 steps of int8, 256 of
  * int16, and of float16 4 / 1024 of the largest value. Right ones differ by 2 at most, by rounding
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #define MOST_STEPS 4.0
+#define MOST_STEPS_OF_SUMS 6.0 /* their scale and bias are fitted */
 /* What is in memory that nobody wrote: 60, and in float16 1.06. */
 #define NOISE 0x3c
 #define TYPE_INT8 3
@@ -139,6 +141,17 @@ static double difference(const rkr_emu_tensor *t, const uint8_t *ours, const uin
     return worst;
 }
 
+static void fail(rkr_emu *emu, emu_node *node, const char *what, const char *name, double steps) {
+    node->public.is_faulty = node->doubt == NULL;
+    node->public.verdict = RKR_EMU_DECODED;
+    node->public.reason = node->doubt =
+        emu_print_text(emu->model,
+                       "tried on random values, its commands give other %s than %.30s: '%.60s' is "
+                       "up to %.0f steps off; a board does the same if they are read rightly here: "
+                       "compare its output with the network's, or replace the layer",
+                       what, node->public.op, name, steps);
+}
+
 static void try_node(rkr_emu *emu, emu_node *node) {
     uint8_t *ours = results(emu, node, true);
     uint8_t *defined = ours == NULL ? NULL : results(emu, node, false);
@@ -147,14 +160,7 @@ static void try_node(rkr_emu *emu, emu_node *node) {
         const rkr_emu_tensor *t = emu_out(emu, node, k);
         const double steps = difference(t, ours + at, defined + at);
         if (steps > MOST_STEPS) {
-            node->public.is_faulty = node->doubt == NULL;
-            node->public.verdict = RKR_EMU_DECODED;
-            node->public.reason = node->doubt = emu_print_text(
-                emu->model,
-                "tried on random values, its commands give other results than %.30s: "
-                "'%.60s' is up to %.0f steps off; a board does the same if they are read "
-                "rightly here: compare its output with the network's, or replace the layer",
-                node->public.op, t->name, steps);
+            fail(emu, node, "results", t->name, steps);
         }
         at += (size_t)t->n_elems * t->elem_bytes;
     }
@@ -173,8 +179,16 @@ int emu_try_nodes(rkr_emu *emu) {
     memset(memory, NOISE, bytes);
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         emu_node *node = &emu->nodes[i];
-        if ((node->doubt == NULL || node->is_unproven) && can_be_tried(emu, node)) {
+        if (node->doubt != NULL && !node->is_unproven) {
+            continue;
+        }
+        if (can_be_tried(emu, node)) {
             try_node(emu, node);
+            continue;
+        }
+        const double steps = emu_try_sums(emu, node);
+        if (steps > MOST_STEPS_OF_SUMS) {
+            fail(emu, node, "sums", emu_out(emu, node, 0)->name, steps);
         }
     }
     memcpy(memory, before, bytes);

@@ -7,3 +7,6 @@
 
 /* Try every node once, and doubt those that fail; the memory is left as it was. */
 int emu_try_nodes(rkr_emu *emu);
+/* trial_sums.c: the largest difference of a convolution from its sums, in steps; NAN: it was not
+ * tried. */
+double emu_try_sums(rkr_emu *emu, const emu_node *node);

@@ -63,12 +63,12 @@ static uint32_t element_bytes(uint32_t type) {
 
 /* Dimensions of a slot, which are not read where there are too many; and their product. */
 static uint32_t read_dims(rkr_flat *flat, rkr_table table, uint32_t slot, int32_t *dims,
-                          uint64_t *elements) {
+                          uint32_t room, uint64_t *elements) {
     const rkr_vector vector = rkr_flat_vector(flat, table, slot, 4);
     *elements = 1;
     for (uint32_t i = 0; i < vector.length; i++) {
         const int32_t value = (int32_t)rkr_flat_u32(flat, vector, i);
-        if (vector.length <= RKR_MODEL_MAX_DIMS) {
+        if (vector.length <= room) {
             dims[i] = value;
         }
         const bool fits = value >= 0 && *elements <= UINT32_MAX;
@@ -94,8 +94,9 @@ static void read_tensor(rkr_model *model, rkr_table table, rkr_model_tensor *out
     out->n_zero_points = zeros.length;
     out->scale = rkr_flat_f32(flat, scales, 0);
     out->zero_point = (int32_t)rkr_flat_u32(flat, zeros, 0);
-    out->n_native = read_dims(flat, table, 3, out->native, &out->native_elems);
-    out->n_dims = read_dims(flat, table, 4, out->dims, &elements);
+    out->n_native =
+        read_dims(flat, table, 3, out->native, RKR_MODEL_MAX_NATIVE, &out->native_elems);
+    out->n_dims = read_dims(flat, table, 4, out->dims, RKR_MODEL_MAX_DIMS, &elements);
     out->reserved_bytes = (uint32_t)rkr_flat_scalar(flat, table, mini ? 8 : 12, 4);
     out->offset = (uint32_t)rkr_flat_scalar(flat, table, mini ? 9 : 13, 4);
     out->blob = !mini && rkr_flat_has(flat, table, 18)

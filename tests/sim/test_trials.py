@@ -14,10 +14,11 @@ from rknn_runtime.sim.faults import toolkit_faults
 
 def change_words(model: bytes, register: int, change: int) -> bytes:
     """Flip bits of every command that writes a register: 16 bits of it, 32 of value, 16 of unit."""
+    units = (0x0201,) if register < 0x2000 else (0x1001, 0x2001)
     changed = bytearray(model)
     for at in range(0, len(model) - 8, 4):
         number, value, target = struct.unpack_from("<HIH", model, at)
-        if number == register and target in (0x1001, 0x2001):
+        if number == register and target in units:
             struct.pack_into("<HIH", changed, at, number, value ^ change, target)
     return bytes(changed)
 
@@ -71,3 +72,31 @@ def test_other_commands_give_other_results(name, register, change, op) -> None:
     nodes = [node for node in Emulator(changed).nodes if node.op == op]
     assert {node.verdict for node in nodes} == {Verdict.DECODED}
     assert any(op in fault for fault in toolkit_faults(changed))
+
+
+@pytest.mark.parametrize(
+    ("model", "register", "change", "ops"),
+    [
+        ("machine_rk3588", 0x1014, 0x10000, {"Conv", "ConvRelu"}),  # dilation
+        ("machine_rk3588", 0x1068, 1, {"Conv", "ConvRelu"}),  # pads
+        ("machine_rk3566", 0x107C, 1, {"Conv", "ConvAdd", "ConvLeakyRelu"}),  # lines of inputs
+        ("machine_rk3576", 0x1014, 0x10000, {"Conv", "ConvRelu", "ConvReluAdd"}),
+        ("machine_rv1106", 0x1110, 0x10, {"ConvAdd", "ConvRelu"}),  # where weights begin
+    ],
+)
+def test_other_convolutions_give_other_sums(model, register, change, ops) -> None:
+    """A convolution is named if its commands read other values than its file describes.
+
+    Mini containers do not have the attributes of a convolution.
+    """
+    file = (DATA / "emulator" / f"{model}.rknn").read_bytes()
+    assert not tried(file)
+    failed = tried(change_words(file, register, change))
+    assert set(failed) == ops
+    assert all("other sums than" in reason for reason in failed.values())
+
+
+def test_every_machine_passes_its_trial() -> None:
+    """Whatever the SoC, type and container."""
+    for path in sorted((DATA / "emulator").glob("*.rknn")):
+        assert tried(path.read_bytes()) == {}, path.name
