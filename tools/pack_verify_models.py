@@ -76,7 +76,12 @@ def main() -> None:
         for name in (f"{soc}/{question}.rknn" for question in ORDER):
             if (folder / name).exists():
                 members[name] = (folder / name).read_bytes()
-    with tarfile.open(ARCHIVE, "w:xz", preset=9 | lzma.PRESET_EXTREME) as archive:
+    # Words of 32 bits: some 2 % less than with the preset's own numbers.
+    words = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 0, "pb": 2}
+    with (
+        lzma.open(ARCHIVE, "w", filters=[words]) as packed,
+        tarfile.open(fileobj=packed, mode="w") as archive,
+    ):
         for name, data in members.items():
             member = tarfile.TarInfo(name)
             member.size = len(data)

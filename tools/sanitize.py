@@ -125,11 +125,7 @@ def build(folder: Path, how: Build) -> None:
         ),
         (
             package / "sim/librknn_open.so",
-            [
-                path
-                for room in ("open", "api", "modelfile")
-                for path in (SOURCES / room).glob("*.c")
-            ],
+            [path for room in ("open", "api") for path in (SOURCES / room).glob("*.c")],
             [f"-L{package}/sim", "-l:librknn_sim.so", "-Wl,-Bsymbolic,-rpath,$ORIGIN", "-lm"],
         ),
         (

@@ -19,7 +19,13 @@
 
 #ifndef RKR_DECL_MODELFILE
 #define RKR_DECL_MODELFILE
+#ifdef RKR_EXPORT_READER /* librknn_sim.so has the reader for librknn_open.so, too */
+#pragma GCC visibility push(default)
 #include "decl/modelfile.h"
+#pragma GCC visibility pop
+#else
+#include "decl/modelfile.h"
+#endif
 #include "decl/status.h"
 #endif
 

@@ -1,8 +1,8 @@
 """Detect objects in a picture of the package, on the simulated NPU.
 
-Needs no board, no file and no further package. The network and its picture were
-made for this: it finds drawn shapes, not all of them. Its speed and quality say
-nothing about other networks.
+Needs no board, no file and no further package, and leaves the picture and the
+network, rknn-demo.rknn, for the next commands. Both were made for this: the
+network finds drawn shapes, not all of them, and says nothing about other ones.
 
 Examples:
   rknn-runtime demo
@@ -12,6 +12,7 @@ Examples:
 from __future__ import annotations
 
 import json
+import lzma
 import shlex
 import struct
 import zlib
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 #: `tools/shapes` made both.
 _DATA = Path(__file__).parents[1] / "tools" / "data"
-MODEL, PICTURE = _DATA / "demo.rknn", _DATA / "demo.npz"
+MODEL, PICTURE = _DATA / "demo.rknn.xz", _DATA / "demo.npz"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -50,21 +51,23 @@ def run(arguments: Namespace) -> None:
     check_writable(arguments.output)
     with np.load(PICTURE) as stored:
         image = stored["palette"][stored["pixels"]]
-    with Detector.open(MODEL, library="sim") as detector:
+    model = Path(arguments.output).with_name("rknn-demo.rknn")
+    replace_file(model, lzma.decompress(MODEL.read_bytes()))
+    with Detector.open(model, library="sim") as detector:
         found = detector(image)
     has_pillow = find_spec("PIL") is not None
     replace_file(arguments.output, png_of(found.draw(image, captions=has_pillow)))
     if arguments.json:
         print(json.dumps({"output": arguments.output, **found.to_dict()}))
         return
-    model = shlex.quote(str(MODEL))
     lines = [
-        f"The simulated NPU ran {MODEL.name}, an int8 network for RK3588 that finds drawn shapes:",
+        f"The simulated NPU ran {model.name}, an int8 network for RK3588 that finds drawn shapes:",
         *(f"  {line}" for line in str(found).splitlines()),
-        f"Wrote {arguments.output}" + ("." if has_pillow else "; with Pillow it has captions."),
+        f"Wrote {arguments.output} and {model}"
+        + ("." if has_pillow else "; with Pillow the picture has captions."),
         "",
         "Next:",
-        f"  rknn-runtime info {model}",
+        f"  rknn-runtime info {shlex.quote(str(model))}",
         "  rknn-runtime convert best.onnx --for rk3588 --calibrate photos/",
         "  rknn-runtime detect best_rk3588.rknn photos/ --sim --save found/",
     ]

@@ -96,6 +96,16 @@ def test_the_list_of_files_is_exact(wheel, check):
     ]
 
 
+def test_python_is_that_of_the_sources(wheel, check):
+    """Comments may be left out, and nothing else, not even a line."""
+    source = wheel.source / "rknn_runtime" / "__init__.py"
+    source.write_text("# A comment.\nx = 1\n", "utf-8")
+    wheel.files["rknn_runtime/__init__.py"] = b"\nx = 1\n"
+    assert wheel.faults(check) == []
+    wheel.files["rknn_runtime/__init__.py"] = b"x = 1\n"
+    assert wheel.faults(check) == ["rknn_runtime/__init__.py: another program than its source"]
+
+
 def test_a_linked_runtime_does_not_get_in(wheel, check):
     """A vendor's library is in a wheel only where that was asked for."""
     wheel.files["rknn_runtime/librknn_linked.so"] = wheel.files[SIMULATED]
@@ -103,11 +113,11 @@ def test_a_linked_runtime_does_not_get_in(wheel, check):
 
 
 def test_the_size_is_limited(wheel, check):
-    """A wheel has at most 1.15 MB."""
-    wheel.files["rknn_runtime/py.typed"] = os.urandom(1_150_000)
+    """A wheel has at most 1 MB."""
+    wheel.files["rknn_runtime/py.typed"] = os.urandom(1_000_000)
     (fault,) = wheel.faults(check)
-    assert fault.endswith("bytes, at most 1150000 are wanted")
-    wheel.files["rknn_runtime/py.typed"] = os.urandom(1_030_000)
+    assert fault.endswith("bytes, at most 1000000 are wanted")
+    wheel.files["rknn_runtime/py.typed"] = os.urandom(900_000)
     assert wheel.faults(check) == []
 
 

@@ -4,12 +4,13 @@
 
     python tools/shapes/demo.py [SEEDS]
 
-Takes ``rknn_runtime/tools/data/demo.rknn`` and writes ``demo.npz`` next to it: the scene in few
+Takes ``rknn_runtime/tools/data/demo.rknn.xz`` and writes ``demo.npz`` next to it: the scene in few
 colours, which a wheel without Pillow can read.
 """
 
 from __future__ import annotations
 
+import lzma
 import sys
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import numpy as np
 import scenes
 from PIL import Image
 
-from rknn_runtime import Detector
+from rknn_runtime import Detector, Model
 
 DATA = Path(__file__).resolve().parents[2] / "rknn_runtime" / "tools" / "data"
 COLOURS = 32
@@ -35,7 +36,9 @@ def in_few_colours(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def main() -> None:
     """Try scenes, and keep the one with the most right objects."""
     best = -100.0
-    with Detector.open(DATA / "demo.rknn", library="sim") as detector:
+    model = Model(lzma.decompress((DATA / "demo.rknn.xz").read_bytes()), library="sim")
+    with model:
+        detector = Detector(model)
         for seed in range(int(sys.argv[1]) if len(sys.argv) > 1 else 400):
             image, masks, class_ids = gallery.true_shapes(seed, scenes.CLASSES)
             boxes = np.array([gallery.bounds(np.argwhere(mask)[:, ::-1]) for mask in masks])

@@ -20,11 +20,13 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from check import check_wheel
 from project import CACHE, ROOT, copy_tracked_files, run, run_wheel, unpack
+from zopfli import ZOPFLI_FORMAT_DEFLATE, ZopfliCompressor
 
 #: What differs between a 64-bit and a 32-bit CPython in pyconfig.h and matters to Python.h.
 PYCONFIG_32_BIT = {
@@ -150,9 +152,10 @@ def compiler_environment(target: Target, headers: Path) -> dict[str, str]:
     """Return the variables that make setuptools cross-compile for `target`."""
     compiler = f"{sys.executable} -m ziglang cc -target {target.triple} -I{headers}"
     # Unwind tables serve C++ and debuggers; on armv7 they also need helpers of the compiler.
-    # zig keeps frame pointers unless told otherwise.
+    # zig keeps frame pointers unless told otherwise, and unrolls loops, as gcc does not.
     flags = (
-        "-O2 -g0 -DNDEBUG -fno-unwind-tables -fno-asynchronous-unwind-tables -fomit-frame-pointer"
+        "-O2 -g0 -DNDEBUG -fno-unwind-tables -fno-asynchronous-unwind-tables "
+        "-fomit-frame-pointer -fno-unroll-loops"
     )
     libraries = ""
     if target.machine == "armv7l":
@@ -196,6 +199,21 @@ def name_manylinux(wheel: Path, target: Target, environment: dict[str, str]) -> 
     return renamed
 
 
+def compress(wheel: Path) -> None:
+    """Deflate the files of a wheel again, with Zopfli: it takes 3 % off, and half a minute."""
+    with zipfile.ZipFile(wheel) as archive:
+        entries = [(entry, archive.read(entry)) for entry in archive.infolist()]
+    # zipfile has no other door for a compressor; its parameters are those of zipfile's own.
+    before = zipfile._get_compressor
+    zipfile._get_compressor = lambda *_: ZopfliCompressor(ZOPFLI_FORMAT_DEFLATE)
+    try:
+        with zipfile.ZipFile(wheel, "w") as archive:
+            for entry, data in entries:
+                archive.writestr(entry, data)
+    finally:
+        zipfile._get_compressor = before
+
+
 def build_wheel(name: str, sdist: Path, output: Path, static_library: Path | None) -> Path:
     """Build, tag and check the wheel of one target; return its path."""
     target = TARGETS[name]
@@ -219,6 +237,7 @@ def build_wheel(name: str, sdist: Path, output: Path, static_library: Path | Non
             raise SystemExit(f"{said}\nauditwheel does not confirm {target.platform}: {built.name}")
         if target.libc_soname is None:
             built = name_manylinux(built, target, environment)
+        compress(built)
         run(sys.executable, "-m", "abi3audit", "--strict", built, env=environment)
         check_wheel(built, source, linked=static_library is not None)
         for old in output.glob(f"*{target.platform}*.whl"):
