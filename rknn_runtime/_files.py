@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 __all__ = [
-    "FileView", "opened_file", "printable", "printable_lines", "read_file", "read_kernel_file",
-    "replace_file", "replaced_file",
+    "FileView", "html_table", "opened_file", "printable", "printable_lines", "read_file",
+    "read_kernel_file", "replace_file", "replaced_file",
 ]  # fmt: skip
 
 #: Bytes that are read at once if only parts are wanted.
@@ -244,3 +244,14 @@ def printable(text: str) -> str:
 def printable_lines(lines: Iterable[str]) -> str:
     """Return lines as one text, each of them printable."""
     return "\n".join(map(printable, lines))
+
+
+def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of HTML, its texts escaped; without a head if no title has a text."""
+    from html import escape  # here, as each load of a model imports this module
+
+    def row(kind: str, cells: Sequence[str]) -> str:
+        return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"
+
+    lines = [row("th", titles)] if any(titles) else []
+    return f"<table>{''.join([*lines, *(row('td', cells) for cells in rows)])}</table>"

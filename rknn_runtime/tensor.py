@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rknn_runtime._arrays import SCALE_RANGE
+from rknn_runtime._files import html_table
 from rknn_runtime.enums import Layout, QuantType, TensorType
 
 __all__ = ["TensorAttr"]
@@ -188,3 +190,17 @@ _KINDS: dict[str, tuple[type[Any], ...]] = {
          "h_stride"), (int,),
     ),
 }  # fmt: skip
+
+
+def ports_html(inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr]) -> str:
+    """Return a table of inputs and outputs for a notebook."""
+    titles = ("", "name", "layout", "shape", "dtype", "zero point", "scale")
+    rows = []
+    for kind, attrs in (("input", inputs), ("output", outputs)):
+        for attr in attrs:
+            zero_point, scale = attr.affine or ("", "")
+            rows.append(
+                (f"{kind} {attr.index}", attr.name, attr.layout.name, str(attr.shape),
+                 attr.stored.dtype.name, str(zero_point), f"{scale:.6g}" if scale else "")
+            )  # fmt: skip
+    return html_table(titles, rows)

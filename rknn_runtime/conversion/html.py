@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from rknn_runtime.vision.images import import_pillow
@@ -45,14 +45,3 @@ def picture(pixels: Any, caption: str) -> str:
     alt = html.escape(caption)
     image = f'<img alt="{alt}" src="data:image/jpeg;base64,{data}">'
     return f"<figure>{image}<figcaption>{alt}</figcaption></figure>"
-
-
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of text, which is escaped: names in the first column, then numbers."""
-    lines = [_row("th", titles)] if any(titles) else []
-    lines += [_row("td", cells) for cells in rows]
-    return f"<table>{''.join(lines)}</table>"
-
-
-def _row(kind: str, cells: Sequence[str]) -> str:
-    return f"<tr>{''.join(f'<{kind}>{html.escape(cell)}</{kind}>' for cell in cells)}</tr>"

@@ -15,9 +15,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from rknn_runtime._files import replace_file
+from rknn_runtime._files import html_table, replace_file
 from rknn_runtime.conversion.calibration import framed
-from rknn_runtime.conversion.html import table
 from rknn_runtime.conversion.judge import FloatJudge, Score, ScoreFunction, variants
 from rknn_runtime.conversion.plan import Plan
 from rknn_runtime.conversion.simulation import (
@@ -117,7 +116,7 @@ class Climb:
         ]
         titles = "step", "quality", "agreement", "ms, predicted", "MiB", "seconds", "result"
         yield _bars(self)
-        yield table(titles, rows)
+        yield html_table(titles, rows)
 
     def _words(self) -> str:
         return (

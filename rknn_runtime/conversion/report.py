@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from rknn_runtime._arrays import Array
-from rknn_runtime._files import printable_lines
+from rknn_runtime._files import html_table, printable_lines
 from rknn_runtime.conversion.accuracy import AccuracyReport, compare
 from rknn_runtime.conversion.calibration import framed
 from rknn_runtime.conversion.health import check
-from rknn_runtime.conversion.html import page, table
+from rknn_runtime.conversion.html import page
 from rknn_runtime.conversion.ladder import Climb
 from rknn_runtime.conversion.measures import MEASURES
 from rknn_runtime.conversion.plan import Plan
@@ -264,9 +264,9 @@ def _of_report(report: ConversionReport) -> Iterable[str]:
             (layer.name, layer.op, f"{layer.cosine:.5f}", f"{layer.saturated:.1%}")
             for layer in report.layers
         ]
-        yield table(("layer", "operator", "cosine", "clipped"), rows)
+        yield html_table(("layer", "operator", "cosine", "clipped"), rows)
     yield "<h2>Sizes</h2>"
     yield f"<p>On the board's CPU: {html.escape(_cpu_words(report.on_cpu))}.</p>"
     sizes = (report.file_bytes, report.weight_bytes, report.internal_bytes)
     shown = [f"{size / 2**20:.2f} MiB" for size in sizes]
-    yield table(("file", "weights", "memory while it runs"), [shown])
+    yield html_table(("file", "weights", "memory while it runs"), [shown])

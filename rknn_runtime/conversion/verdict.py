@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime.conversion.html import picture, table
+from rknn_runtime._files import html_table
+from rknn_runtime.conversion.html import picture
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.plausibility import ASK
 
@@ -166,7 +167,7 @@ def accuracy_parts(report: Report) -> Iterator[str]:
             ]
         if found.mean_points_apart == found.mean_points_apart:  # not NaN
             rows.append(("keypoints apart", f"{found.mean_points_apart:.2f} pixels"))
-        yield table((), rows)
+        yield html_table((), rows)
         pairs = [(match.confidence, match.other_confidence) for match in found.matches]
         yield _scatter(pairs) + _histogram([match.iou for match in found.matches])
     if report.outputs:
@@ -175,7 +176,7 @@ def accuracy_parts(report: Report) -> Iterator[str]:
             (row.name, f"{row.cosine:.6f}", f"{row.worst_cosine:.6f}", f"{row.max_error:.4g}")
             for row in report.worst(len(report.outputs))
         ]
-        yield table(("output", "cosine", "of the worst image", "largest error"), outputs)
+        yield html_table(("output", "cosine", "of the worst image", "largest error"), outputs)
 
 
 def _scatter(points: Sequence[tuple[float, float]]) -> str:

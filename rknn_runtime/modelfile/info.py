@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rknn_runtime._files import html_table
 from rknn_runtime.modelfile.header import ModelHeader
-from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.tensor import TensorAttr, ports_html
 
 __all__ = ["CalibratedRange", "ModelHeader", "ModelInfo", "Preprocessing", "ShapeVariant"]
 
@@ -72,6 +73,16 @@ class ModelInfo(ModelHeader):
     preprocessing: tuple[Preprocessing | None, ...]
     #: One per input shape of a dynamic model, biggest first; empty for a static model.
     variants: tuple[ShapeVariant, ...]
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook what the model is for, and its inputs and outputs."""
+        facts = [
+            ("SoC", self.soc),
+            ("toolkit", self.toolkit_version),
+            ("weights", f"{self.weight_bytes:,} bytes"),
+            ("operators", ", ".join(f"{n} {op}" for op, n in self.operators.items())),
+        ]
+        return html_table((), facts) + ports_html(self.inputs, self.outputs)
 
     @property
     def dynamic_shapes(self) -> dict[str, tuple[tuple[int, ...], ...]]:

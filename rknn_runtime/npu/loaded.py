@@ -16,7 +16,7 @@ from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.npu.query import MemorySize, QueriedTensor, SdkVersion
 from rknn_runtime.npu.source import init_extend, opened_buffer, opened_source
-from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.tensor import TensorAttr, ports_html
 
 if TYPE_CHECKING:
     from rknn_runtime.modelfile.info import Preprocessing
@@ -288,6 +288,10 @@ class LoadedModel(Closing):
         engine = self._simulation.engine if self._simulation else ""
         computed = f", computed by {engine}" if engine else ""
         return f"<{type(self).__name__} {inputs} -> {outputs}{computed}>"
+
+    def _repr_html_(self) -> str:
+        """Show inputs and outputs in a notebook."""
+        return ports_html(self.inputs, self.outputs)
 
     @property
     def library(self) -> Library:

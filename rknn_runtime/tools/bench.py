@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rknn_runtime._arrays import Array, as_float, as_int
-from rknn_runtime._files import printable_lines, replace_file
-from rknn_runtime.conversion.html import page, table
+from rknn_runtime._files import html_table, printable_lines, replace_file
+from rknn_runtime.conversion.html import page
 from rknn_runtime.conversion.verdict import KEEP, LOOK, Advice, verdict_part
 from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import RknnError, UnavailableError
@@ -608,7 +608,7 @@ def to_html(result: Result) -> str:
         "driver": about.get("driver"),
         "SoC": about.get("soc"),
     }
-    parts.append(table((), [(name, str(value)) for name, value in facts.items() if value]))
+    parts.append(html_table((), [(name, str(value)) for name, value in facts.items() if value]))
     parts += [f"<p>{html.escape(note)}</p>" for note in result.notes()]
     if len(result.timings) > 1:
         titles = "cores and contexts", "frames a second", "p50, ms", "p90, ms"
@@ -617,7 +617,7 @@ def to_html(result: Result) -> str:
             for timing in result.timings
             for took in [timing.summary(_shown(timing))]
         ]
-        parts.append(table(titles, rows))
+        parts.append(html_table(titles, rows))
     for timing in result.timings:
         parts += _section(timing, result.mark)
     return page(str(about["model"]), parts, "text{font-size:13px;fill:currentColor}")
@@ -631,7 +631,7 @@ def _section(timing: Timing, mark: str) -> list[str]:
     values = np.asarray(timing.phases_ms[_shown(timing)], float)
     return [
         f"<h2>{mark}{html.escape(timing.name)}: {timing.fps:.1f} frames a second</h2>",
-        table(("milliseconds", *COLUMNS), rows),
+        html_table(("milliseconds", *COLUMNS), rows),
         _histogram(values),
         _timeline(values),
     ]

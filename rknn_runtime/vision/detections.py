@@ -13,7 +13,7 @@ import numpy as np
 
 from rknn_runtime._arrays import as_float, as_int
 from rknn_runtime._ffi import ffi, lib
-from rknn_runtime._files import printable
+from rknn_runtime._files import html_table, printable
 from rknn_runtime.vision.decimals import Cell, Texts, are_finite, doubles, table
 from rknn_runtime.vision.images import as_pixels
 from rknn_runtime.vision.labels import COCO_IDS, Labels, names_of
@@ -328,6 +328,19 @@ class Detections:
         if len(self) > _SHOWN:
             lines.append(f"... and {len(self) - _SHOWN} more")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Show the objects, at most 20 of them, as a table in a notebook."""
+        shown = self[:_SHOWN]
+        boxes = [[f"{v:.1f}" for v in box] for box in shown.xyxy.tolist()]
+        rows = [
+            (name, f"{confidence:.1%}", *box)
+            for name, confidence, box in zip(shown.names, shown.confidence.tolist(), boxes)
+        ]
+        if len(self) > _SHOWN:
+            rows.append((f"... and {len(self) - _SHOWN} more",))
+        titles = ("class", "confidence", "left", "top", "right", "bottom")
+        return html_table(titles, rows) + f"<p>{', '.join([_objects(len(self)), *_extras(self)])}"
 
     def __iter__(self) -> Iterator[Detection]:
         found: list[Detection] = []

@@ -123,6 +123,13 @@ def test_the_needs_of_a_model(recording: Recording) -> None:
     assert needs.is_dynamic == bool(info.variants)
 
 
+def test_a_notebook_shows_a_model_without_running_it() -> None:
+    """Its SoC, operators, and the inputs and outputs with their quantization."""
+    shown = reader.read(MODELS / "custom_string_rv1106.rknn")._repr_html_()
+    assert "<tr><td>SoC</td><td>rv1106</td></tr>" in shown
+    assert "<td>input 0</td><td>images</td><td>NHWC</td><td>(1, 20, 20, 3)</td>" in shown
+
+
 def test_the_newest_known_runtime_is_described_by_default() -> None:
     """A version on request is another description of the same model."""
     path = MODELS / "rank1_in_vec_rk3588.rknn"

@@ -364,6 +364,8 @@ def test_versions_memory_and_text_are_asked_for():
         assert model.memory_size.weight_bytes >= 0
         assert model.library.is_simulated
         assert repr(model) == "<Model image (1, 8, 20, 3) -> map (1, 5, 4, 6), computed by records>"
+        assert "<td>input 0</td><td>image</td><td>NHWC</td>" in model._repr_html_()
+        assert "<td>output 0</td><td>map</td>" in model._repr_html_()
     assert repr(model) == "<Model closed>"
 
 

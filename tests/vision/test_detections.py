@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -328,6 +329,16 @@ def test_names_come_with_the_objects():
     assert "label" not in NAMED.to_dict()["detections"][1]
     assert NAMED.to_csv().splitlines()[1].startswith("1,dog,0.9")
     assert [row["category_name"] for row in NAMED.to_coco(1)] == ["dog", "class 7"]
+
+
+def test_a_notebook_shows_a_table():
+    """Jupyter shows 20 objects and counts the rest; names from files are escaped."""
+    named = replace(NAMED, labels=["cat", "<dog>"])
+    shown = named._repr_html_()
+    assert "<td>&lt;dog&gt;</td><td>90.0%</td><td>1.0</td><td>2.0</td><td>30.5</td>" in shown
+    assert shown.count("<tr>") == 3
+    assert "... and 3 more" in some(23)._repr_html_()
+    assert some(23)._repr_html_().count("<tr>") == 22
     assert NAMED[:1].names == NAMED[[0]].names == ["dog"]
     assert NAMED.to_dict(list("abcdefgh"))["detections"][1]["label"] == "h"
     assert NAMED[-1].class_id == 7 and NAMED[-1].name is None
