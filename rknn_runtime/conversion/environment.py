@@ -127,8 +127,13 @@ def watch(
 
 
 def clean_environment() -> dict[str, str]:
-    """Return this process's environment without paths to our own packages."""
-    ours = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "PYTHONWARNINGS")
+    """Return this process's environment without paths to our own packages, nor a board's disguise.
+
+    Under ``as-board``, too, the toolkit is the one for this PC.
+    """
+    ours = ["PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "PYTHONWARNINGS"]
+    if "RKNN_BOARD_ROOT" in os.environ:
+        ours += ["RKNN_BOARD_ROOT", "LD_PRELOAD"]
     kept = {name: value for name, value in os.environ.items() if name not in ours}
     return {**kept, "PYTHONNOUSERSITE": "1"}
 

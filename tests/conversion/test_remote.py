@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rknn_runtime import Model
 from rknn_runtime.conversion import remote
+from rknn_runtime.conversion.environment import clean_environment
 from rknn_runtime.errors import RknnError
 
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "models" / "shapes_rk3588.rknn")
+
 TOOLKIT = """
-import os, sys
+import os, shutil, sys
 print("imported, with torch" if os.environ.get("TORCH") else "imported")  # not an answer
 class RKNN:
     def __init__(self, verbose=False, verbose_file=None):
@@ -30,10 +35,13 @@ class RKNN:
         sys.exit(3)
     def own(self):
         return sys.stdout
-    def init_runtime(self):
+    def export_rknn(self, path):
+        shutil.copy("EXAMPLE", path)
+        return 0
+    def init_runtime(self, target=None):
         os._exit(7)
 import numpy as np
-"""
+""".replace("EXAMPLE", EXAMPLE)
 
 
 @pytest.fixture
@@ -85,6 +93,45 @@ def test_exceptions_come_back(toolkit):
     assert toolkit.load_onnx("net.onnx") == 0
     with pytest.raises(RknnError, match="init_runtime: the toolkit's process ended with status 7"):
         toolkit.init_runtime()
+
+
+def outputs_of(rknn):
+    (found,) = rknn.inference(inputs=[np.full((1, 320, 320, 3), 90, np.uint8)])
+    rknn.release()
+    return found
+
+
+def test_a_file_runs_on_this_machine_without_the_toolkit(monkeypatch):
+    """As programs on boards use the class: `load_rknn`, then a target."""
+    monkeypatch.setenv("RKNN_RUNTIME_LIBRARY", "sim")
+    monkeypatch.setattr(remote, "toolkit_python", lambda **_: pytest.fail("it was started"))
+    rknn = remote.RKNN()
+    assert rknn.load_rknn(EXAMPLE) == 0
+    assert rknn.init_runtime(target="rk3588", core_mask=remote.RKNN.NPU_CORE_0_1_2) == 0
+    with Model(EXAMPLE, library="sim") as model:
+        (expected,) = model(np.full((1, 320, 320, 3), 90, np.uint8))
+    assert np.array_equal(outputs_of(rknn), expected)
+
+
+def test_what_was_built_runs_on_the_target_that_is_here(toolkit, monkeypatch):
+    """It is exported, loaded and run by this package; without a target the toolkit runs it."""
+    monkeypatch.setenv("RKNN_RUNTIME_LIBRARY", "sim")
+    assert toolkit.load_onnx("net.onnx") == 0
+    assert toolkit.init_runtime(target="rk3588") == 0
+    assert outputs_of(toolkit).shape == (1, 10, 1, 2100)
+    other = remote.RKNN()
+    other.load_onnx("net.onnx")
+    monkeypatch.delenv("RKNN_RUNTIME_LIBRARY")
+    with pytest.raises(RknnError, match="init_runtime: the toolkit's process ended with status 7"):
+        other.init_runtime(target="rk3588")
+
+
+def test_a_disguise_as_a_board_is_not_passed_on(monkeypatch):
+    """Under ``as-board`` the toolkit runs as the PC that it is."""
+    monkeypatch.setenv("LD_PRELOAD", "/other.so")
+    assert clean_environment()["LD_PRELOAD"] == "/other.so"
+    monkeypatch.setenv("RKNN_BOARD_ROOT", "/somewhere")
+    assert not {"LD_PRELOAD", "RKNN_BOARD_ROOT"} & set(clean_environment())
 
 
 def test_pytorch_models_are_loaded_where_pytorch_is(toolkit):
