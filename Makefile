@@ -16,7 +16,7 @@ SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc -type f)
 
 .PHONY: demo test check lint types warnings slow sanitize-addresses sanitize-threads \
     sanitize-allocations torture soak bench abi wheels wheel-static \
-    fuzz-emulator generate test-models test-convert test-doctor test-browser test-arm \
+    fuzz-emulator generate test-models test-convert test-doctor test-foreign test-browser test-arm \
     test-vendor docs clean
 
 demo: $(VENV)/.demo
@@ -78,6 +78,14 @@ test-convert: $(VENV)/.check
 # use one, and counts those that the doctor names first.
 test-doctor: $(VENV)/.check
 	$(BIN)/python tools/try_doctor.py $(OPTIONS)
+
+# Runs programs of other projects, unchanged, and compares what they find with our own classes.
+# PROGRAMS=folder holds their checkouts as OWNER/NAME; those that are not there are left out.
+test-foreign: $(VENV)/.check
+	@test -d "$(PROGRAMS)" || { echo "PROGRAMS: expected a folder, got '$(PROGRAMS)'" >&2; exit 2; }
+	$(BIN)/python -m pip install --quiet opencv-python-headless orjson pydantic requests torch \
+	    peewee ruamel.yaml unidecode pyzmq
+	$(BIN)/python tools/try_foreign.py "$(PROGRAMS)" $(OPTIONS)
 
 # Generates small networks, converts them with the vendor's toolkit and judges the emulator by them:
 #   make generate OPTIONS="--seed 7 --count 20 --out results.jsonl"

@@ -14,12 +14,24 @@ from paths import PROJECT
 from videos import write_video
 
 MODEL = "examples/models/shapes_rk3588.rknn"
+#: Of Frigate and of Immich's models, what the recipes touch.
+FRIGATE = """
+import sys, types
+class DetectionApi:
+    def __init__(self, config):
+        self.thresh, self.height, self.width = 0.4, config.model.height, config.model.width
+for name in ("frigate", "frigate.detectors", "frigate.detectors.detection_api",
+             "frigate.detectors.detector_config"):
+    sys.modules[name] = types.ModuleType(name)
+    vars(sys.modules[name]).update(DetectionApi=DetectionApi, BaseDetectorConfig=object)
+"""
 
 
 @pytest.fixture
 def project(tmp_path):
     """A folder with the programs of the page and the examples."""
-    page = (PROJECT / "docs" / "recipes.md").read_text("utf-8")
+    pages = ("recipes.md", "immich-frigate.md")
+    page = "".join((PROJECT / "docs" / name).read_text("utf-8") for name in pages)
     for name, text in re.findall(r"<!-- recipe: (\S+) -->\n```py\n(.*?)^```", page, re.S | re.M):
         (tmp_path / name).write_text(text, "utf-8")
     (tmp_path / "examples").symlink_to(PROJECT / "examples")
@@ -64,6 +76,51 @@ with TestClient(app) as client:
 """
     out = run(project, "-W", "ignore", "-c", code)
     assert out.splitlines() == ["200 True", "400 x.png cannot be decoded as an image:"]
+
+
+def test_a_detector_of_frigate(project):
+    """Rows of class, confidence and ``(top, left, bottom, right)``, as parts of the image."""
+    code = f"""{FRIGATE}
+import numpy as np
+from types import SimpleNamespace as Any
+from PIL import Image
+from frigate_plugin import RknnRuntime
+from rknn_runtime import Detector
+image = np.asarray(Image.open("examples/scenes/scene.png").convert("RGB").resize((320, 320)))
+model = Any(path="{MODEL}", height=320, width=320, input_pixel_format=Any(value="rgb"))
+rows = RknnRuntime(Any(model=model)).detect_raw(image[None])
+found = Detector.open("{MODEL}", conf_threshold=0.4)(image)
+print(rows.shape, rows.dtype, len(found) > 5, np.abs(rows[len(found):]).max())
+print(np.array_equal(rows[:len(found), 0], found.class_id),
+      np.allclose(rows[:len(found), [3, 2, 5, 4]] * 320, found.xyxy, atol=1e-3))
+"""
+    assert run(project, "-c", code).split() == [
+        "(20,",
+        "6)",
+        "float32",
+        *["True", "0.0"],
+        *2 * ["True"],
+    ]
+
+
+def test_a_session_of_immich(project):
+    """Pictures come in float32, channels first; threads share one pool."""
+    code = f"""
+import numpy as np
+from concurrent.futures import ThreadPoolExecutor
+from immich_session import RknnSession
+from rknn_runtime import Model
+session = RknnSession("{MODEL}")
+frames = np.random.default_rng(0).integers(0, 256, (6, 1, 3, 320, 320)).astype(np.float32)
+with ThreadPoolExecutor(3) as threads:
+    found = list(threads.map(lambda frame: session.run(None, {{"images": frame}})[0], frames))
+with Model("{MODEL}") as model:
+    pixels = frames.transpose(0, 1, 3, 4, 2).astype(np.uint8)
+    print(all(np.array_equal(a, model(np.ascontiguousarray(b))[0]) for a, b in zip(found, pixels)))
+print(session.get_inputs()[0].name, session.get_outputs()[0].shape)
+session.close()
+"""
+    assert run(project, "-c", code).splitlines() == ["True", "images (1, 10, 1, 2100)"]
 
 
 @pytest.mark.slow  # `make check` installs what it needs

@@ -7,7 +7,7 @@
 Nothing is fetched: FOLDER holds checkouts at the places of their addresses, such as
 ``FOLDER/airockchip/rknn_model_zoo``, and programs that are not there are left out. Each runs under
 ``rknn-runtime as-board``, on models made here that answer with planted objects, and its results
-are compared with those of this package's own classes. Needs what the programs import:
+are compared with those of this package's own classes. Requires the programs' dependencies:
 ``pip install opencv-python-headless onnxruntime orjson pydantic requests torch``.
 """
 
@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -38,7 +39,7 @@ from planting import Scene, anchors, faces, split, yolox  # noqa: E402
 from planting.rows import as_rows  # noqa: E402
 
 from rknn_runtime import Detector, Model  # noqa: E402
-from rknn_runtime.enums import TensorType  # noqa: E402
+from rknn_runtime.enums import Layout, TensorType  # noqa: E402
 from rknn_runtime.rknnlite import RKNNLite  # noqa: E402
 from rknn_runtime.sim import (  # noqa: E402
     Record,
@@ -85,9 +86,9 @@ def photo(folder: Path, height: int = 480, width: int = SIDE) -> Path:
 def assert_same_boxes(
     theirs: Sequence[Sequence[float]], ours: Any, pixels: float, *, fewer: bool = False
 ) -> str:
-    """Compare rows of class, confidence and box with `Detections`; return what was equal.
+    """Compare rows of class, confidence and box with `Detections`, and describe the match.
 
-    With `fewer`, theirs may be a part of ours.
+    With `fewer`, the program may miss some of our boxes.
     """
     rows = [
         (c, s, *box)
@@ -109,6 +110,25 @@ def assert_same_boxes(
     return f"{len(theirs)} of {len(rows)} boxes within {pixels:g} px"
 
 
+def recipe(name: str) -> types.ModuleType:
+    """Run a program of docs/immich-frigate.md."""
+    page = (ROOT / "docs" / "immich-frigate.md").read_text("utf-8")
+    texts = dict(re.findall(r"<!-- recipe: (\S+) -->\n```py\n(.*?)^```", page, re.S | re.M))
+    module = types.ModuleType(name)
+    exec(compile(texts[name], name, "exec"), vars(module))
+    return module
+
+
+def cpu_ms(function: Callable[[], Any], calls: int = 30) -> float:
+    """Return the least CPU time of a call, of this process with all its threads."""
+    times = []
+    for _ in range(calls):
+        begin = time.process_time()
+        function()
+        times.append(1000 * (time.process_time() - begin))
+    return min(times)
+
+
 @contextlib.contextmanager
 def imported(*folders: Path, **modules: dict[str, Any]) -> Iterator[None]:
     """Import from folders, and give a program modules in place of those that it cannot have."""
@@ -120,7 +140,7 @@ def imported(*folders: Path, **modules: dict[str, Any]) -> Iterator[None]:
     yield
 
 
-# ---- one function for each project, run as on a board: its checkout -> what was equal ----------
+# ---- one function for each project, run as on a board: checkout -> result ----
 
 
 def zoo_program(name: str) -> Callable[[Path], str]:
@@ -257,10 +277,7 @@ def immich(checkout: Path) -> str:
             for number in numbers:
                 feed = dict(zip("abc", feeds[number % 12]))
                 found = session.run(None, feed)
-                if any(
-                    not np.array_equal(a, b)
-                    for a, b in zip(found, np.atleast_1d(expected[number % 12]))
-                ):
+                if any(not np.array_equal(a, b) for a, b in zip(found, expected[number % 12])):
                     failed.append(number)
 
         threads = [threading.Thread(target=work, args=(range(i, i + 12),)) for i in range(4)]
@@ -270,6 +287,12 @@ def immich(checkout: Path) -> str:
             thread.join()
         assert not failed, f"{path.name}: {len(failed)} of 48 answers differ"
         compared += 48
+        ours = recipe("immich_session.py").RknnSession(path, Layout.NHWC)
+        for feed, wanted in zip(feeds, expected):
+            given = {str(i): array.astype(np.float32) for i, array in enumerate(feed)}
+            same = zip(ours.run(None, given), wanted)
+            assert all(np.array_equal(a, b) for a, b in same), f"{path.name}: the recipe differs"
+        ours.close()
         lite = session.rknnpool.rknn_pool[0]
         assert lite.rknn_runtime.is_dynamic_shape is False
         assert pool.tensor_nodes(lite)[0][0].shape
@@ -353,9 +376,16 @@ def frigate(checkout: Path) -> str:
                 else:
                     outputs = [boxes[None], scores[None]]
             model = stand_in(Path(place), outputs, 320)
-            shape = types.SimpleNamespace(height=320, width=320, path=str(model), model_type=kind)
+            shape = types.SimpleNamespace(
+                height=320,
+                width=320,
+                path=str(model),
+                model_type=kind,
+                input_pixel_format=types.SimpleNamespace(value="rgb"),
+            )
             config = types.SimpleNamespace(model=shape, num_cores=cores)
-            found = plugin.Rknn(config).detect_raw(image)
+            plain = plugin.Rknn(config)
+            found = plain.detect_raw(image)
             theirs = [
                 (int(c), s, x1 * 320, y1 * 320, x2 * 320, y2 * 320)
                 for c, s, y1, x1, y2, x2 in found.tolist()
@@ -363,10 +393,17 @@ def frigate(checkout: Path) -> str:
             ]
             with Detector.open(model, conf_threshold=0.4, iou_threshold=0.4) as detector:
                 ours = detector(image[0])
+                mine = recipe("frigate_plugin.py").RknnRuntime(config)
+                rows = mine.detect_raw(image)
+                times = [cpu_ms(lambda one=one: one.detect_raw(image)) for one in (plain, mine)]
+                mine.detector.close()
+            first = ours[:20]
+            assert np.allclose(rows[: len(first), 2:] * 320, first.xyxy[:, [1, 0, 3, 2]], atol=1e-3)
+            assert np.array_equal(rows[: len(first), 0], first.class_id)
             unique = sorted(set(theirs))  # YOLO-NAS' rows repeat until there are 20
             # It hands corners to OpenCV's NMS, which takes widths, and so drops more boxes.
             same = assert_same_boxes(unique, ours[:20], 0.5, fewer=kind is not kinds.yolonas)
-            told.append(f"{kind.value}: {same}")
+            told.append(f"{kind.value}: {same}, {times[0] / times[1]:.1f} x its CPU time")
     return "; ".join(told)
 
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Numbers and layouts, written for plainness: they are the other opinion that the
- * kernels of the package are tested against.
+ * kernels of the package are tested against. Bytes are converted by a table that the plain
+ * code fills.
  *
  * Quantization: q = clamp(rint(real / scale) + zero_point), ties to even; the vendor's
  * guide says "round" and no more. real = (q - zero_point) * scale in float32. An
@@ -81,6 +82,10 @@ void api_store(uint8_t *data, rknn_tensor_type type, size_t i, double number) {
 #undef STORE
 }
 
+static bool is_byte(rknn_tensor_type type) {
+    return type == RKNN_TENSOR_INT8 || type == RKNN_TENSOR_UINT8 || type == RKNN_TENSOR_BOOL;
+}
+
 static bool is_integer(rknn_tensor_type type) {
     return type != RKNN_TENSOR_FLOAT32 && type != RKNN_TENSOR_FLOAT16;
 }
@@ -148,6 +153,15 @@ static void quantize_input(const api_tensor *tensor, double number, size_t c, ap
     quantize_one(native, (float)number, values, i);
 }
 
+static void convert_one(const api_tensor *tensor, double number, size_t c, api_rounding rounding,
+                        uint8_t *values, size_t i) {
+    if (rounding == API_AS_IT_IS) {
+        api_store(values, tensor->attr[API_NATIVE].type, i, number);
+    } else {
+        quantize_input(tensor, number, c, rounding, values, i);
+    }
+}
+
 void api_copy_pixels(const api_tensor *tensor, const uint8_t *data, size_t w_stride,
                      uint8_t *pixels) {
     const size_t c = tensor->dims[1], row = c * tensor->dims[3];
@@ -159,24 +173,31 @@ void api_copy_pixels(const api_tensor *tensor, const uint8_t *data, size_t w_str
 void api_convert_input(const api_tensor *tensor, const uint8_t *data, rknn_tensor_type type,
                        rknn_tensor_format fmt, size_t w_stride, api_rounding rounding,
                        uint8_t *values) {
-    const rknn_tensor_attr *native = &tensor->attr[API_NATIVE];
     const bool is_image = tensor->n_dims == 4;
     const size_t channels = is_image ? tensor->dims[1] : 1;
     const size_t height = is_image ? tensor->dims[2] : 1;
     const size_t width = is_image ? tensor->dims[3] : 1;
     const bool is_nhwc = is_image && fmt != RKNN_TENSOR_NCHW;
-    const size_t planes = tensor->n_elems / (height * width);
-    size_t i = 0;
-    for (size_t plane = 0; plane < planes; plane++) {
+    const size_t planes = tensor->n_elems / (height * width), b = tensor->elem_bytes;
+    const bool by_table = is_byte(type) && height * width >= 256;
+    uint8_t table[256 * 8]; /* what each byte becomes in a channel */
+    for (size_t plane = 0, i = 0; plane < planes; plane++) {
         const size_t c = plane % channels;
-        for (size_t pixel = 0; pixel < height * width; pixel++, i++) {
-            const size_t row = (plane / channels * height + pixel / width) * w_stride;
-            const size_t at = is_nhwc ? (row + pixel % width) * channels + c : i;
-            const double number = api_load(data, type, at);
-            if (rounding == API_AS_IT_IS) {
-                api_store(values, native->type, i, number);
-            } else {
-                quantize_input(tensor, number, c, rounding, values, i);
+        for (size_t byte = 0; by_table && byte < 256; byte++) {
+            const uint8_t one = (uint8_t)byte;
+            convert_one(tensor, api_load(&one, type, 0), c, rounding, table, byte);
+        }
+        for (size_t y = 0; y < height; y++) {
+            const size_t row = (plane / channels * height + y) * w_stride;
+            for (size_t x = 0; x < width; x++, i++) {
+                const size_t at = is_nhwc ? (row + x) * channels + c : i;
+                if (!by_table) {
+                    convert_one(tensor, api_load(data, type, at), c, rounding, values, i);
+                } else if (b == 1) {
+                    values[i] = table[data[at]];
+                } else {
+                    memcpy(values + i * b, table + data[at] * b, b);
+                }
             }
         }
     }
@@ -287,10 +308,11 @@ static void dequantize_groups(const api_tensor *tensor, const uint8_t *values, u
     const float offset = (float)by.zero_point * by.scale;
     const size_t channels = tensor->dims[1], in_groups = channels - channels % native->dims[4];
     const size_t plane = (size_t)tensor->dims[2] * tensor->dims[3], pixels = plane - plane % 4;
-    for (size_t i = 0; i < tensor->n_elems; i++) {
-        if (i / plane % channels < in_groups && i % plane < pixels) {
-            api_store(out, RKNN_TENSOR_FLOAT32, i,
-                      (double)(int8_t)values[i] * (double)by.scale - (double)offset);
+    for (size_t first = 0, c = 0; first < tensor->n_elems; first += plane, c++) {
+        for (size_t i = first; c % channels < in_groups && i < first + pixels; i++) {
+            const float real =
+                (float)((double)(int8_t)values[i] * (double)by.scale - (double)offset);
+            memcpy(out + i * sizeof real, &real, sizeof real);
         }
     }
 }
@@ -302,10 +324,22 @@ void api_convert_output(const api_tensor *tensor, const uint8_t *values, rknn_te
         memcpy(out, values, tensor->n_elems * tensor->elem_bytes);
         return;
     }
-    for (size_t i = 0; i < tensor->n_elems; i++) {
-        if (type == RKNN_TENSOR_UINT8) {
+    const size_t n = tensor->n_elems;
+    uint8_t table[256 * 8]; /* what each byte becomes */
+    if (type == RKNN_TENSOR_UINT8) {
+        for (size_t i = 0; i < n; i++) {
             out[i] = (uint8_t)(values[i] + 128);
-        } else {
+        }
+    } else if (is_byte(native->type) && type == RKNN_TENSOR_FLOAT32 && n >= 256) {
+        for (size_t byte = 0; byte < 256; byte++) {
+            const uint8_t one = (uint8_t)byte;
+            api_store(table, type, byte, (double)dequantized(native, &one, 0));
+        }
+        for (size_t i = 0; i < n; i++) {
+            memcpy(out + 4 * i, table + 4 * values[i], 4);
+        }
+    } else {
+        for (size_t i = 0; i < n; i++) {
             api_store(out, type, i, (double)dequantized(native, values, i));
         }
     }
