@@ -3,6 +3,7 @@
 Two variables link a vendor's runtime at build time; by default it is found at run time:
     RKNN_STATIC_LIBRARY=/path/librknnmrt.a    put this static archive into the package
     RKNN_LINK=dynamic                         have the package need librknnrt.so
+With RKNN_PROJECT_URL=https://..., the repository's address, links of the README lead there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 import platform
+import re
 import shutil
 import sysconfig
 import tokenize
@@ -160,6 +162,25 @@ class BuildExt(build_ext):
         return [*super().get_outputs(), *(os.path.join(self.build_lib, n) for n in LIBRARIES)]
 
 
+def addresses() -> dict[str, Any]:
+    """Return the description and the addresses, which depend on where the project is published."""
+    text, url = Path("README.md").read_text("utf-8"), os.environ.get("RKNN_PROJECT_URL")
+    urls = {}
+    if url:  # a package index shows the README without the files beside it
+        text = re.sub(r"\]\((?![a-z]+:|#)", f"]({url}/blob/HEAD/", text)
+        text = re.sub(r'src="(?![a-z]+:)', f'src="{url}/raw/HEAD/', text)
+        urls = {
+            "Source": url,
+            "Issues": f"{url}/issues",
+            "Changelog": f"{url}/blob/HEAD/CHANGELOG.md",
+        }
+    return {
+        "long_description": text,
+        "long_description_content_type": "text/markdown",
+        "project_urls": urls,
+    }
+
+
 # A free-threaded CPython does not load the stable ABI.
 STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
@@ -167,4 +188,5 @@ setup(
     cffi_modules=["rknn_cffi_build.py:ffibuilder"],
     cmdclass={"build_ext": BuildExt, "build_py": BuildPy},
     options={"bdist_wheel": {"py_limited_api": "cp39"}} if STABLE_ABI else {},
+    **addresses(),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from paths import DATA
+from paths import DATA, PROJECT
 
 import rknn_runtime
 
@@ -31,6 +32,32 @@ def test_the_package_exports_what_its_modules_do(module):
 def test_the_version_is_that_of_the_project():
     """``__version__`` is the version under which the package is installed."""
     assert rknn_runtime.__version__ == metadata.version("rknn-runtime")
+
+
+@pytest.mark.parametrize("url", ["", "https://example.org/rknn"])
+def test_links_of_the_readme_lead_to_where_it_is_published(tmp_path, url):
+    """A package index has none of the files beside it; pictures come as they are."""
+    code = "from setuptools import build_meta as b; b.prepare_metadata_for_build_wheel('out')"
+    (tmp_path / "out").mkdir()
+    for name in ("rknn_runtime", "csrc", "examples"):
+        (tmp_path / name).symlink_to(PROJECT / name)
+    for name in ("pyproject.toml", "setup.py", "rknn_cffi_build.py", "README.md", "LICENSE"):
+        shutil.copy(PROJECT / name, tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "RKNN_PROJECT_URL": url},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (found,) = tmp_path.glob("out/*.dist-info/METADATA")
+    text = found.read_text("utf-8")
+    start = f"{url}/blob/HEAD/" if url else ""
+    assert f"]({start}docs/heads.md)" in text
+    assert (f'src="{url}/raw/HEAD/docs/' if url else 'src="docs/') in text
+    assert (f"\nProject-URL: Issues, {url}/issues\n" in text) == bool(url)
 
 
 def test_a_checkout_that_is_not_compiled_says_what_to_do(tmp_path):

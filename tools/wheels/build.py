@@ -258,9 +258,11 @@ def main() -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     sdist = build_sdist(arguments.output)
     print(f"{sdist.stat().st_size:>8} bytes  {sdist.name}", flush=True)
+    built = [sdist]
     for name in arguments.target or TARGETS:
-        wheel = build_wheel(name, sdist, arguments.output, static_library)
-        print(f"{wheel.stat().st_size:>8} bytes  {wheel.name}", flush=True)
+        built.append(build_wheel(name, sdist, arguments.output, static_library))
+        print(f"{built[-1].stat().st_size:>8} bytes  {built[-1].name}", flush=True)
+    run(sys.executable, "-m", "twine", "check", "--strict", *built)
 
 
 if __name__ == "__main__":
