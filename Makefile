@@ -17,7 +17,7 @@ SOURCES := pyproject.toml setup.py rknn_cffi_build.py $(shell find csrc -type f)
 .PHONY: demo test check lint types warnings slow sanitize-addresses sanitize-threads \
     sanitize-allocations torture soak bench abi wheels wheel-static \
     fuzz-emulator generate test-models test-convert test-doctor test-foreign test-browser test-arm \
-    test-vendor docs clean
+    test-vendor docs docs-version clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/detect.py examples/models/shapes_rk3588.rknn examples/scenes/scene.png \
@@ -142,6 +142,17 @@ test-vendor: .cache/wheels/.ready
 # Builds the documentation site into out/site; a warning is an error.
 docs: .cache/site/.ready
 	.cache/site/bin/python -m mkdocs build --strict
+
+# Commits the site of VERSION to the branch gh-pages, beside those of other versions: "dev", or a
+# tag such as v1.0.0, which becomes the latest one and the site's front page.
+docs-version: export PATH := $(CURDIR)/.cache/site/bin:$(PATH)
+docs-version: export GIT_COMMITTER_NAME := rknn-runtime
+docs-version: export GIT_COMMITTER_EMAIL := rknn-runtime@localhost
+docs-version: .cache/site/.ready
+	@test -n "$(VERSION)" || { echo "VERSION: expected dev or a tag, got nothing" >&2; exit 2; }
+	git fetch --quiet origin gh-pages:gh-pages || true  # the first version has none
+	mike deploy --update-aliases "$(VERSION)" $(if $(filter v%,$(VERSION)),latest)
+	$(if $(filter v%,$(VERSION)),mike set-default latest)
 
 # One environment for each folder tools/NAME that has a requirements.txt.
 .cache/%/.ready: tools/%/requirements.txt
