@@ -20,6 +20,7 @@
 #include "emulator/crew.h"
 #include "emulator/dpu_fast.h"
 #include "emulator/lut.h"
+#include "emulator/nodes.h"
 
 #include <stdlib.h>
 
@@ -27,6 +28,9 @@
 #define BAND_BYTES (128u << 10)
 #define TILES_BYTES (256u << 10)
 #define MAX_BAND_BYTES (256u << 20)
+/* Blocks of bands for each part: then they take about as long. */
+#define LEAST_EACH 3
+#define STEPS 32 /* of a result on its way through the DPU, beside a multiplication */
 /* Values behind a band that a wide load may touch. */
 #define SLACK 64
 #define LINE 64
@@ -83,7 +87,7 @@ typedef struct {
     int32_t *sums;            /* [rows][columns] of the band, where values are bytes */
     int32_t *windows;         /* [rows][columns] of its results: sums of their windows */
     uint8_t *space, *weights; /* of 16 kernels, at a cache line */
-    uint32_t part, parts;     /* of the bands or, where there are fewer, of the blocks */
+    uint32_t bands, blocks;   /* of rows, and in each of 16 kernels */
 } runner;
 
 /* First value of the window of a pixel, in values. */
@@ -256,14 +260,12 @@ static uint32_t rows_of_input(const runner *r, uint32_t rows) {
     return emu_span(whole, conv->stride_y, conv->kernel_h, conv->dilation_y);
 }
 
-static uint32_t count_bands(const runner *r) {
-    return (r->task->conv.out_h + r->band_rows - 1) / r->band_rows;
-}
-
-static void run_band(const runner *r, uint32_t first_row, uint32_t rows) {
+/* Some blocks of a band. */
+static void run_band(const runner *r, uint32_t band, uint32_t block, uint32_t end) {
     const emu_convolution *conv = &r->task->conv;
+    const uint32_t first_row = band * r->band_rows, left = conv->out_h - first_row;
+    const uint32_t rows = left < r->band_rows ? left : r->band_rows;
     const uint32_t span_rows = rows_of_input(r, rows);
-    const uint32_t blocks = emu_align(r->task->dpu.c, 16) / 16;
     for (uint32_t i = 0; i < span_rows; i++) {
         emu_stage_row(&r->band, (int64_t)first_row * conv->stride_y - conv->pad_top + (int64_t)i,
                       i);
@@ -277,15 +279,13 @@ static void run_band(const runner *r, uint32_t first_row, uint32_t rows) {
     if (r->in_tiles) {
         emu_turn_band(&r->band, (rows + 3) / 4, &r->winograd);
     }
-    const bool shares_blocks = count_bands(r) < r->parts;
-    for (uint32_t block = shares_blocks ? r->part : 0; block < blocks;
-         block += shares_blocks ? r->parts : 1) {
+    for (; block < end; block++) {
         run_block(r, first_row, rows, block);
     }
 }
 
-/* Sizes of the band's buffers; false where they are too large to be meant. */
-static bool plan(runner *r) {
+/* Sizes of the band's buffers, for so many parts; false where they are too large to be meant. */
+static bool plan(runner *r, uint32_t parts) {
     const emu_convolution *conv = &r->task->conv;
     emu_band *b = &r->band;
     const uint32_t each = r->window.form->bytes ? 1 : 2;
@@ -293,6 +293,7 @@ static bool plan(runner *r) {
     b->columns = emu_span(conv->out_w, conv->stride_x, conv->kernel_w, conv->dilation_x);
     b->columns += conv->pad_left; /* if no window reaches it */
     r->band_rows = conv->out_h;
+    r->blocks = emu_align(r->task->dpu.c, 16) / 16;
     r->in_tiles = r->task->is_winograd;
     const uint32_t unit = r->in_tiles ? 4 : 1;
     r->winograd.tiles = (conv->out_w + 3) / 4;
@@ -306,7 +307,10 @@ static bool plan(runner *r) {
         const uint64_t pixels = (uint64_t)b->rows * b->columns;
         const uint64_t bytes = r->in_tiles ? 72ull * r->window.groups * r->winograd.plane
                                            : pixels * r->window.groups * r->window.lanes * each;
-        if (bytes <= (r->in_tiles ? TILES_BYTES : BAND_BYTES) || r->band_rows <= unit) {
+        r->bands = (conv->out_h + r->band_rows - 1) / r->band_rows;
+        const bool is_shared = parts == 1 || r->bands * r->blocks >= LEAST_EACH * parts;
+        if ((is_shared && bytes <= (r->in_tiles ? TILES_BYTES : BAND_BYTES)) ||
+            r->band_rows <= unit) {
             return bytes <= MAX_BAND_BYTES;
         }
         r->band_rows = emu_align((r->band_rows + 1) / 2, unit);
@@ -337,16 +341,17 @@ static bool allocate(runner *r) {
            r->space != NULL;
 }
 
-static void run(runner *r) {
-    const emu_convolution *conv = &r->task->conv;
-    const bool shares_bands = count_bands(r) >= r->parts;
-    const uint32_t first = shares_bands ? r->part * r->band_rows : 0;
-    const uint32_t step = shares_bands ? r->parts * r->band_rows : r->band_rows;
+/* The blocks of all bands, in their order, are shared out evenly. */
+static void run(runner *r, uint32_t part, uint32_t parts) {
+    const uint64_t count = (uint64_t)r->bands * r->blocks;
+    const uint64_t end = count * (part + 1) / parts;
     find_offsets(r);
     emu_begin_band(&r->band);
-    for (uint32_t y = first; y < conv->out_h; y += step) {
-        const uint32_t rows = conv->out_h - y < r->band_rows ? conv->out_h - y : r->band_rows;
-        run_band(r, y, rows);
+    for (uint64_t i = count * part / parts; i < end;) {
+        const uint32_t band = (uint32_t)(i / r->blocks), block = (uint32_t)(i % r->blocks);
+        const uint32_t n = end - i < r->blocks - block ? (uint32_t)(end - i) : r->blocks - block;
+        run_band(r, band, block, block + n);
+        i += n;
     }
 }
 
@@ -354,11 +359,9 @@ static bool run_part(const void *planned, uint32_t part, uint32_t parts) {
     runner r = *(const runner *)planned;
     r.band.conv = &r.task->conv;
     r.band.window = &r.window;
-    r.part = part;
-    r.parts = parts;
     const bool ok = allocate(&r);
     if (ok) {
-        run(&r);
+        run(&r, part, parts);
     }
     free(r.band.values);
     free(r.sums);
@@ -376,12 +379,13 @@ bool emu_run_convolution(rkr_emu *emu, const emu_task *task) {
         return emu_run_convolution_wide(emu, task);
     }
     runner r = {.emu = emu, .task = task, .window = window_of(conv)};
-    if (!plan(&r)) {
+    const uint64_t steps =
+        emu_count_multiplications(conv) + (uint64_t)STEPS * conv->out_w * conv->out_h * task->dpu.c;
+    const uint32_t parts = emu_count_task_parts(emu, task, steps);
+    if (!plan(&r, parts)) {
         return emu_refuse(emu, "a convolution whose rows need too much memory");
     }
-    if (task->is_fast && task->dpu.lut.tables != NULL) {
-        (void)emu_find_lut_bytes(emu, &task->dpu);
-    }
-    return emu_share(emu, task, emu_count_multiplications(conv), run_part, &r) ||
+    emu_fill_lut_bytes(&task->dpu);
+    return emu_share(emu, parts, run_part, &r) ||
            emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a convolution") == RKR_OK;
 }

@@ -5,6 +5,7 @@
  * int16 every sum is exact: values and weights have 16 and 17 bits. */
 #include "emulator/convolution.h"
 #include "emulator/crew.h"
+#include "emulator/nodes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,6 @@ bool emu_run_convolution_wide(rkr_emu *emu, const emu_task *task) {
     if (!plan(&b) || count_weights(conv) > MAX_BAND_VALUES) {
         return emu_refuse(emu, "a convolution whose rows need too much memory");
     }
-    return emu_share(emu, task, STEPS * emu_count_multiplications(conv), run_part, &b) ||
-           emu_refuse(emu, "no memory for a convolution");
+    const uint32_t parts = emu_count_task_parts(emu, task, STEPS * emu_count_multiplications(conv));
+    return emu_share(emu, parts, run_part, &b) || emu_refuse(emu, "no memory for a convolution");
 }

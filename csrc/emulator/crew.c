@@ -1,31 +1,42 @@
 /* SPDX-License-Identifier: MIT
  *
- * Several threads for one task. */
+ * Several threads for one task. A thread that waits looks for what it waits for, and sleeps only
+ * after a while: between two tasks there is less time than waking a thread takes. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "emulator/crew.h"
-
-#include "emulator/nodes.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
-/* Below, waking a thread takes longer than it saves. */
-#define LEAST_STEPS 4000000u
+/* Below, a second thread costs more than it saves. RKR_EMU_SHARE=all in the environment shares
+ * everything, to compare. */
+#define LEAST_STEPS 400000u
+#define AWAKE_NS 50000 /* the longest wait before a thread sleeps */
+
+/* Parts of a task, and how many were begun: one number, so that both change at once. */
+#define WORK(parts) ((uint32_t)(parts) << 16)
+#define PARTS(work) ((work) >> 16)
+#define BEGUN(work) ((work) & 0xffff)
 
 typedef struct emu_crew {
     pthread_t threads[EMU_MAX_THREADS];
     uint32_t n_threads;
-    pthread_mutex_t lock; /* of all below */
-    pthread_cond_t has_work, is_done;
-    emu_part *function;
+    emu_part *function; /* written while nobody works */
     const void *context;
-    uint32_t next, parts; /* the next part that nobody has begun */
-    uint32_t running;
-    bool ok; /* all parts so far */
-    bool ends;
+    atomic_uint work, done; /* done: its parts */
+    atomic_bool failed, ends;
+    pthread_mutex_t lock; /* of those asleep */
+    pthread_cond_t changes;
+    atomic_uint asleep;
 } emu_crew;
+
+/* Runs of this process at the moment: they share its threads. */
+static atomic_uint runs;
 
 uint32_t emu_read_threads(void) {
     const char *text = getenv("RKNN_SIM_THREADS");
@@ -39,31 +50,79 @@ uint32_t emu_read_threads(void) {
     return end != text && *end == 0 && count <= EMU_MAX_THREADS ? (uint32_t)count : 0;
 }
 
-/* Take parts until none is left; called with the lock held. */
-static void work(emu_crew *crew) {
-    while (crew->next < crew->parts) {
-        const uint32_t part = crew->next++;
-        crew->running++;
-        pthread_mutex_unlock(&crew->lock);
-        const bool ok = crew->function(crew->context, part, crew->parts);
+uint64_t emu_read_least_steps(void) {
+    const char *wanted = getenv("RKR_EMU_SHARE");
+    return wanted != NULL && strcmp(wanted, "all") == 0 ? 0 : LEAST_STEPS;
+}
+
+/* ---- waiting ------------------------------------------------------------------- */
+
+static bool has_work(emu_crew *crew) {
+    const uint32_t work = atomic_load(&crew->work);
+    return BEGUN(work) < PARTS(work) || atomic_load(&crew->ends);
+}
+
+static bool is_done(emu_crew *crew) {
+    return atomic_load(&crew->done) == PARTS(atomic_load(&crew->work));
+}
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void wait_until(emu_crew *crew, bool (*is_so)(emu_crew *)) {
+    for (const int64_t end = now_ns() + AWAKE_NS; now_ns() < end;) {
+        if (is_so(crew)) {
+            return;
+        }
+    }
+    pthread_mutex_lock(&crew->lock);
+    atomic_fetch_add(&crew->asleep, 1); /* before the last look */
+    while (!is_so(crew)) {
+        pthread_cond_wait(&crew->changes, &crew->lock);
+    }
+    atomic_fetch_sub(&crew->asleep, 1);
+    pthread_mutex_unlock(&crew->lock);
+}
+
+/* After a change. */
+static void wake(emu_crew *crew) {
+    if (atomic_load(&crew->asleep) > 0) {
         pthread_mutex_lock(&crew->lock);
-        crew->ok = crew->ok && ok;
-        crew->running--;
+        pthread_cond_broadcast(&crew->changes);
+        pthread_mutex_unlock(&crew->lock);
+    }
+}
+
+/* ---- working ------------------------------------------------------------------- */
+
+/* Take parts until none is left. A task does not end before each that was begun is done, so what
+ * is read once a part is taken belongs to it. */
+static void work(emu_crew *crew) {
+    uint32_t seen = atomic_load(&crew->work);
+    while (BEGUN(seen) < PARTS(seen)) {
+        if (!atomic_compare_exchange_weak(&crew->work, &seen, seen + 1)) {
+            continue;
+        }
+        const uint32_t parts = PARTS(seen);
+        if (!crew->function(crew->context, BEGUN(seen), parts)) {
+            atomic_store(&crew->failed, true);
+        }
+        if (atomic_fetch_add(&crew->done, 1) + 1 == parts) {
+            wake(crew);
+        }
+        seen = atomic_load(&crew->work);
     }
 }
 
 static void *serve(void *argument) {
     emu_crew *crew = argument;
-    pthread_mutex_lock(&crew->lock);
-    while (!crew->ends) {
-        if (crew->next < crew->parts) {
-            work(crew);
-            pthread_cond_signal(&crew->is_done);
-        } else {
-            pthread_cond_wait(&crew->has_work, &crew->lock);
-        }
+    while (!atomic_load(&crew->ends)) {
+        work(crew);
+        wait_until(crew, has_work);
     }
-    pthread_mutex_unlock(&crew->lock);
     return NULL;
 }
 
@@ -74,8 +133,7 @@ static emu_crew *hire(uint32_t threads) {
         return NULL;
     }
     pthread_mutex_init(&crew->lock, NULL);
-    pthread_cond_init(&crew->has_work, NULL);
-    pthread_cond_init(&crew->is_done, NULL);
+    pthread_cond_init(&crew->changes, NULL);
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -87,47 +145,48 @@ static emu_crew *hire(uint32_t threads) {
     return crew;
 }
 
-bool emu_share(rkr_emu *emu, const emu_task *task, uint64_t steps, emu_part *function,
-               const void *context) {
-    const bool is_worth_it =
-        emu->n_threads > 1 && steps >= LEAST_STEPS && !emu_has_order(emu, task);
-    if (is_worth_it && emu->crew == NULL) {
+uint32_t emu_count_parts(const rkr_emu *emu, uint64_t steps) {
+    const uint32_t at_once = atomic_load(&runs);
+    const uint32_t mine = at_once > 1 ? emu->n_threads / at_once : emu->n_threads;
+    return mine < 2 || steps < emu->least_steps ? 1 : mine;
+}
+
+bool emu_share(rkr_emu *emu, uint32_t parts, emu_part *function, const void *context) {
+    if (parts > 1 && emu->crew == NULL) {
         emu->crew = hire(emu->n_threads - 1);
     }
     emu_crew *crew = emu->crew;
-    if (!is_worth_it || crew == NULL) {
+    if (parts == 1 || crew == NULL) {
         return function(context, 0, 1);
     }
-    pthread_mutex_lock(&crew->lock);
     crew->function = function;
     crew->context = context;
-    crew->next = 0;
-    crew->parts = emu->n_threads;
-    crew->ok = true;
-    pthread_cond_broadcast(&crew->has_work);
+    atomic_store(&crew->failed, false);
+    atomic_store(&crew->done, 0);
+    atomic_store(&crew->work, WORK(parts));
+    wake(crew);
     work(crew);
-    while (crew->running > 0) {
-        pthread_cond_wait(&crew->is_done, &crew->lock);
-    }
-    pthread_mutex_unlock(&crew->lock);
-    return crew->ok;
+    wait_until(crew, is_done);
+    return !atomic_load(&crew->failed);
 }
 
-void emu_dismiss_crew(rkr_emu *emu) {
+void emu_begin_run(void) {
+    atomic_fetch_add(&runs, 1);
+}
+
+void emu_end_run(rkr_emu *emu) {
     emu_crew *crew = emu->crew;
+    atomic_fetch_sub(&runs, 1);
     if (crew == NULL) {
         return;
     }
     emu->crew = NULL;
-    pthread_mutex_lock(&crew->lock);
-    crew->ends = true;
-    pthread_cond_broadcast(&crew->has_work);
-    pthread_mutex_unlock(&crew->lock);
+    atomic_store(&crew->ends, true);
+    wake(crew);
     for (uint32_t i = 0; i < crew->n_threads; i++) {
         pthread_join(crew->threads[i], NULL);
     }
-    pthread_cond_destroy(&crew->is_done);
-    pthread_cond_destroy(&crew->has_work);
+    pthread_cond_destroy(&crew->changes);
     pthread_mutex_destroy(&crew->lock);
     free(crew);
 }

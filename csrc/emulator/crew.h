@@ -7,17 +7,24 @@
 
 #define EMU_MAX_THREADS 16
 
-/* The number of threads of a run: RKNN_SIM_THREADS, else the CPUs of this process. 0: the
- * variable is no number from 1 to EMU_MAX_THREADS. */
+/* The number of threads of all runs at once: RKNN_SIM_THREADS, else the CPUs of this process. 0:
+ * the variable is no number from 1 to EMU_MAX_THREADS. */
 uint32_t emu_read_threads(void);
+
+/* Of steps, which make it worth it. */
+uint64_t emu_read_least_steps(void);
+
+/* Around each run. No thread outlives it, so a process may fork between runs. */
+void emu_begin_run(void);
+void emu_end_run(rkr_emu *emu);
 
 /* One of `parts` parts of a task; parts write to no memory that another one reads. False: it had no
  * memory to work in. */
 typedef bool emu_part(const void *context, uint32_t part, uint32_t parts);
 
-/* Run a task of so many steps in one part or, where it is worth it, in one on each thread. Threads
- * are started by the first call. Whether all parts succeeded. */
-bool emu_share(rkr_emu *emu, const emu_task *task, uint64_t steps, emu_part *function,
-               const void *context);
-/* At the end of each run: no thread outlives it, so a process may fork between runs. */
-void emu_dismiss_crew(rkr_emu *emu);
+/* In how many parts to run something of so many steps: one unless it is worth it. A step is a
+ * multiplication of a convolution. */
+uint32_t emu_count_parts(const rkr_emu *emu, uint64_t steps);
+/* Run all parts, in as many threads as there are. Threads are started by the first call that needs
+ * them. Whether all parts succeeded. */
+bool emu_share(rkr_emu *emu, uint32_t parts, emu_part *function, const void *context);

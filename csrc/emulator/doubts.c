@@ -8,6 +8,7 @@
  *
  * trial.c finds the others, where the operator has a definition to compare with. */
 #include "emulator/convolution.h"
+#include "emulator/crew.h"
 #include "emulator/nodes.h"
 #include "emulator/tensors.h"
 
@@ -81,7 +82,7 @@ static bool overlap(const region *a, const region *b) {
     return a->start < b->end && b->start < a->end;
 }
 
-bool emu_has_order(const rkr_emu *emu, const emu_task *task) {
+static bool has_order(const rkr_emu *emu, const emu_task *task) {
     const region to = result_of(task), from = source_of(task, emu->chip->c2_bytes);
     const uint64_t line = (uint64_t)to.pixels * to.pixel;
     if (to.pixel < to.bytes || to.line < line || (to.planes > 1 && to.plane < to.lines * line) ||
@@ -91,6 +92,11 @@ bool emu_has_order(const rkr_emu *emu, const emu_task *task) {
     const emu_ew *ew = &task->dpu.ew;
     const region operand = operand_of(&task->dpu);
     return ew->op != EMU_EW_NONE && ew->source == EMU_MEMORY && overlap(&operand, &to);
+}
+
+uint32_t emu_count_task_parts(const rkr_emu *emu, const emu_task *task, uint64_t steps) {
+    const uint32_t parts = emu_count_parts(emu, steps);
+    return parts > 1 && has_order(emu, task) ? 1 : parts;
 }
 
 /* How often models of real size have to look at every atom is little; more is no model. */

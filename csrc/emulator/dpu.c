@@ -13,9 +13,9 @@
 #include "emulator/crew.h"
 #include "emulator/dpu_fast.h"
 #include "emulator/lut.h"
+#include "emulator/nodes.h"
 
 #define LANES 16
-#define STEPS 8 /* of a value, beside a multiplication of a convolution */
 #define CHUNK 64
 
 static inline int64_t run_stage(const emu_stage *stage, int64_t v, int64_t add, int64_t mul) {
@@ -224,59 +224,69 @@ static bool only_copies(const emu_dpu *dpu) {
            dpu->repeat_x == 1 && dpu->repeat_y == 1 && dpu->out_pixel == dpu->atom_bytes;
 }
 
-static void copy(rkr_emu *emu, const emu_dpu *dpu) {
-    const size_t bytes = (size_t)dpu->w * dpu->atom_bytes;
-    const uint32_t group = dpu->atom_bytes / emu_bytes_of(dpu->in_precision);
-    for (uint32_t g = 0; g * group < dpu->c; g++) {
-        for (uint32_t y = 0; y < dpu->h; y++) {
-            memmove(emu->memory + dpu->out_address + (uint64_t)g * dpu->out_plane +
-                        (uint64_t)y * dpu->out_line,
-                    emu->memory + dpu->in_address + (uint64_t)g * dpu->in_plane +
-                        (uint64_t)y * dpu->in_line,
-                    bytes);
+typedef struct {
+    rkr_emu *emu;
+    const emu_task *task;
+    bool copies;
+    const int8_t *table; /* of results by the stored byte; NULL: there is none */
+} rows;
+
+/* One row of 16 channels, chunk by chunk. */
+static void run_row(const rows *r, const emu_fast *fast, uint32_t channel, uint32_t y) {
+    rkr_emu *emu = r->emu;
+    const emu_task *task = r->task;
+    const emu_dpu *dpu = &task->dpu;
+    int8_t bytes[CHUNK * LANES];
+    int64_t values[CHUNK * LANES];
+    const uint32_t end = (y + 1) * dpu->w;
+    for (uint32_t pixel = y * dpu->w; pixel < end; pixel += CHUNK) {
+        const uint32_t n = end - pixel < CHUNK ? end - pixel : CHUNK;
+        if (dpu->in_precision == EMU_INT16) {
+            load_words(emu, dpu, channel, pixel, n, values);
+            emu_dpu_int(emu, task, values, channel, pixel, n);
+            continue;
+        }
+        load_row(emu, dpu, channel, pixel, n, bytes);
+        if (r->table != NULL) {
+            emu_look_up(r->table, (size_t)n * LANES, bytes);
+            emu_store_bytes(emu, dpu, bytes, channel, pixel, n);
+        } else if (task->is_fast) {
+            emu_fast_bytes(emu, task, fast, bytes, channel, pixel, n);
+        } else {
+            run_exactly(emu, task, bytes, channel, pixel, n);
         }
     }
 }
 
-typedef struct {
-    rkr_emu *emu;
-    const emu_task *task;
-    const int8_t *table; /* of results by the stored byte; NULL: there is none */
-} rows;
+static void copy_row(const rows *r, uint32_t channel, uint32_t y) {
+    const emu_dpu *dpu = &r->task->dpu;
+    const uint32_t group = dpu->atom_bytes / emu_bytes_of(dpu->in_precision);
+    for (uint32_t c = channel; c < channel + LANES && c < dpu->c; c += group) {
+        memmove(r->emu->memory + dpu->out_address + (uint64_t)(c / group) * dpu->out_plane +
+                    (uint64_t)y * dpu->out_line,
+                r->emu->memory + dpu->in_address + (uint64_t)(c / group) * dpu->in_plane +
+                    (uint64_t)y * dpu->in_line,
+                (size_t)dpu->w * dpu->atom_bytes);
+    }
+}
 
-/* Chunk by chunk. */
+/* Rows of all groups of 16 channels, in their order. */
 static bool run_rows(const void *context, uint32_t part, uint32_t parts) {
     const rows *r = context;
-    rkr_emu *emu = r->emu;
-    const emu_task *task = r->task;
-    const emu_dpu *dpu = &task->dpu;
-    const uint32_t first = (uint32_t)((uint64_t)dpu->h * part / parts) * dpu->w;
-    const uint32_t end = (uint32_t)((uint64_t)dpu->h * (part + 1) / parts) * dpu->w;
+    const emu_dpu *dpu = &r->task->dpu;
+    const uint64_t count = (uint64_t)emu_align(dpu->c, LANES) / LANES * dpu->h;
+    const uint64_t first = count * part / parts, end = count * (part + 1) / parts;
     emu_fast fast;
-    int8_t bytes[CHUNK * LANES];
-    int64_t values[CHUNK * LANES];
-    for (uint32_t channel = 0; channel < dpu->c; channel += LANES) {
-        if (r->table == NULL && task->is_fast) {
-            emu_fast_begin(emu, task, channel, &fast);
+    for (uint64_t i = first; i < end; i++) {
+        const uint32_t channel = (uint32_t)(i / dpu->h) * LANES, y = (uint32_t)(i % dpu->h);
+        if (r->copies) {
+            copy_row(r, channel, y);
+            continue;
         }
-        for (uint32_t pixel = first, n; pixel < end; pixel += n) {
-            const uint32_t left = dpu->w - pixel % dpu->w;
-            n = left < CHUNK ? left : CHUNK;
-            if (dpu->in_precision == EMU_INT16) {
-                load_words(emu, dpu, channel, pixel, n, values);
-                emu_dpu_int(emu, task, values, channel, pixel, n);
-                continue;
-            }
-            load_row(emu, dpu, channel, pixel, n, bytes);
-            if (r->table != NULL) {
-                emu_look_up(r->table, (size_t)n * LANES, bytes);
-                emu_store_bytes(emu, dpu, bytes, channel, pixel, n);
-            } else if (task->is_fast) {
-                emu_fast_bytes(emu, task, &fast, bytes, channel, pixel, n);
-            } else {
-                run_exactly(emu, task, bytes, channel, pixel, n);
-            }
+        if (r->table == NULL && r->task->is_fast && (i == first || y == 0)) {
+            emu_fast_begin(r->emu, r->task, channel, &fast);
         }
+        run_row(r, &fast, channel, y);
     }
     return true;
 }
@@ -284,19 +294,17 @@ static bool run_rows(const void *context, uint32_t part, uint32_t parts) {
 void emu_run_dpu(rkr_emu *emu, const emu_task *task) {
     const emu_dpu *dpu = &task->dpu;
     int8_t table[256];
-    rows r = {.emu = emu, .task = task};
+    rows r = {.emu = emu, .task = task, .copies = only_copies(dpu)};
     if (dpu->is_float) {
         emu_run_dpu_float(emu, task);
-    } else if (only_copies(dpu)) {
-        copy(emu, dpu);
-    } else {
-        if (dpu->in_precision == EMU_INT8 && is_function(dpu)) {
-            make_table(emu, dpu, table);
-            r.table = table;
-        }
-        if (task->is_fast && dpu->lut.tables != NULL) {
-            (void)emu_find_lut_bytes(emu, dpu);
-        }
-        emu_share(emu, task, (uint64_t)dpu->w * dpu->h * dpu->c * STEPS, run_rows, &r);
+        return;
     }
+    if (!r.copies && dpu->in_precision == EMU_INT8 && is_function(dpu)) {
+        make_table(emu, dpu, table);
+        r.table = table;
+    }
+    emu_fill_lut_bytes(dpu);
+    const uint64_t values = (uint64_t)dpu->w * dpu->h * dpu->c;
+    const uint32_t steps = r.copies ? 4 : r.table != NULL ? 16 : task->is_fast ? 32 : 512;
+    (void)emu_share(emu, emu_count_task_parts(emu, task, values * steps), run_rows, &r);
 }

@@ -77,18 +77,8 @@ static double operand_limit(const emu_ew *ew, double v) {
     return v * e >= LIMIT ? LIMIT : v * e * ldexp(1.0, -ew->product_shift) + 1.0;
 }
 
-static bool prepare_lut(rkr_emu *emu, const emu_dpu *dpu) {
-    if (!emu_suits_lut_bytes(dpu)) {
-        return false;
-    }
-    if (emu->lut_bytes == NULL) {
-        emu->lut_bytes = emu_allocate(emu->model, 1, sizeof *emu->lut_bytes);
-    }
-    return emu->lut_bytes != NULL;
-}
-
-bool emu_can_be_fast(rkr_emu *emu, const emu_task *task, double largest) {
-    const emu_dpu *dpu = &task->dpu;
+bool emu_can_be_fast(rkr_emu *emu, emu_task *task, double largest) {
+    emu_dpu *dpu = &task->dpu;
     const emu_ew *ew = &dpu->ew;
     if (dpu->is_float || (ew->op != EMU_EW_NONE && ew->op != EMU_EW_ADD && ew->op != EMU_EW_MUL) ||
         ew->relu || ew->clamp_after || ew->source == EMU_CONSTANT ||
@@ -103,7 +93,8 @@ bool emu_can_be_fast(rkr_emu *emu, const emu_task *task, double largest) {
     v = stage_limit(emu, dpu, &dpu->bs, v);
     v = v < LIMIT ? stage_limit(emu, dpu, &dpu->bn, v) : v;
     if (dpu->lut.tables != NULL) {
-        return v < 0x1p30 && prepare_lut(emu, dpu);
+        dpu->lut_bytes = v < 0x1p30 ? emu_prepare_lut_bytes(emu, dpu) : NULL;
+        return dpu->lut_bytes != NULL;
     }
     if (v < LIMIT && ew->op != EMU_EW_NONE) {
         v = operand_limit(ew, v);
@@ -199,7 +190,7 @@ void emu_fast_begin(rkr_emu *emu, const emu_task *task, uint32_t channel, emu_fa
         fast->in_offset[lane] = (double)dpu->in_offset + fast->bs.before[lane];
     }
     fast->bs.adds = false;
-    fast->lut = dpu->lut.tables == NULL ? NULL : emu_find_lut_bytes(emu, dpu);
+    fast->lut = dpu->lut_bytes;
     fast->ew_op = fast->lut != NULL ? EMU_EW_NONE : dpu->ew.op;
     fast->ew_offset = dpu->ew.convert ? (double)dpu->ew.offset : 0.0;
     fast->ew_factor = dpu->ew.convert ? (double)dpu->ew.scale * ldexp(1.0, -dpu->ew.shift) : 1.0;
@@ -216,14 +207,6 @@ typedef struct {
     const int8_t *bytes;
     const int16_t *words;
 } fast_operand;
-
-/* To places in the LUT's bytes, clipped, and as they are; outside[n]: whether one of a pixel's lies
- * where the LUT goes on with a slope. */
-typedef struct {
-    int32_t exact[EMU_FAST_CHUNK * 16]; /* where outside */
-    uint16_t clipped[EMU_FAST_CHUNK * 16];
-    uint8_t outside[EMU_FAST_CHUNK];
-} fast_places;
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -292,33 +275,32 @@ INLINE void store(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
     }
 }
 
-INLINE void place(const emu_fast *fast, const int32_t *acc, const int8_t *bytes, uint32_t n,
-                  fast_places *places) {
+static void look_up_plain(const emu_dpu *dpu, const emu_fast *fast, const int32_t *acc,
+                          const int8_t *bytes, uint32_t n, int8_t *out) {
     const emu_lut_bytes *lut = fast->lut;
-    const int32_t left = lut->goes_on_left ? -1 : 0, right = lut->goes_on_right ? -1 : 0;
-    for (uint32_t k = 0; k < n; k++) {
-        int32_t *at = places->exact + 16 * k, signs = 0;
+    for (uint32_t k = 0; k < n; k++, out += 16) {
+        int32_t places[16], others = 0;
         double v[16];
         run_stages(fast, acc == NULL ? NULL : acc + 16 * k, bytes == NULL ? NULL : bytes + 16 * k,
                    v);
         for (uint32_t i = 0; i < 16; i++) {
-            at[i] = (int32_t)v[i] - lut->start;
-            signs |= (at[i] & left) | ((EMU_LUT_LAST - at[i]) & right);
-            const int32_t low = at[i] < 0 ? 0 : at[i];
-            places->clipped[16 * k + i] = (uint16_t)(low > EMU_LUT_LAST ? EMU_LUT_LAST : low);
+            const int32_t at = (int32_t)v[i] - dpu->lut.low_start;
+            const int32_t low = at < lut->lowest ? lut->lowest : at;
+            places[i] = low > lut->highest ? lut->highest : low;
+            others |= places[i] & ~(EMU_LUT_PLACES - 1);
         }
-        places->outside[k] = signs < 0;
+        for (uint32_t i = 0; i < 16; i++) {
+            out[i] = lut->bytes[places[i] & (EMU_LUT_PLACES - 1)];
+        }
+        if (others != 0) {
+            emu_look_up_others(dpu, places, 16, out);
+        }
     }
 }
 
 static void store_plain(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
                         fast_operand operand, uint32_t n, int8_t *out) {
     store(fast, acc, bytes, operand, n, out);
-}
-
-static void place_plain(const emu_fast *fast, const int32_t *acc, const int8_t *bytes, uint32_t n,
-                        fast_places *places) {
-    place(fast, acc, bytes, n, places);
 }
 
 #if EMU_HAVE_X86
@@ -332,133 +314,147 @@ static void place_plain(const emu_fast *fast, const int32_t *acc, const int8_t *
 
 #define AVX2 __attribute__((target("avx2,fma")))
 
-/* 16 numbers in the order of unpacking: 0 1 4 5, 2 3 6 7, and the next eight. */
-typedef struct {
-    __m256d q[4];
-} sixteen;
-
 INLINE AVX2 __m256i load(const void *from) {
     return _mm256_loadu_si256((const __m256i *)from);
 }
 
-/* int32 plus 2^31 -> times `mul`, rounded, plus EMU_ROUNDER. */
-INLINE AVX2 __m256d begin(__m256i half, __m256d mul, __m256d add) {
-    return _mm256_fmadd_pd(_mm256_castsi256_pd(half), mul, add);
+/* Eight channels: what the registers hold while all pixels go by. Their numbers are in the order
+ * of unpacking, 0 1 4 5 and 2 3 6 7. */
+typedef struct {
+    __m256i before;
+    __m256d mul[2][2], add[2][2], low, high; /* [BS, BN][half of the eight] */
+    bool clamps;
+} eight_steps;
+typedef struct {
+    __m256d q[2];
+} eight;
+
+INLINE AVX2 eight_steps steps_of(const emu_fast *fast, size_t channel) {
+    const emu_fast_short *steps = &fast->steps;
+    eight_steps s = {.before = load(steps->before + channel),
+                     .low = _mm256_set1_pd(steps->low),
+                     .high = _mm256_set1_pd(steps->high),
+                     .clamps = fast->bn.clamps};
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; i++) {
+        s.mul[i / 2][i % 2] = _mm256_loadu_pd(steps->mul[i / 2] + channel + i % 2 * 4);
+        s.add[i / 2][i % 2] = _mm256_loadu_pd(steps->add[i / 2] + channel + i % 2 * 4);
+    }
+    return s;
 }
 
-INLINE AVX2 sixteen stages_avx2(const emu_fast_short *steps, bool clamps, const int32_t *acc,
-                                const int8_t *bytes) {
+INLINE AVX2 __m256i eight_bytes(const int8_t *from) {
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)from));
+}
+
+/* int32 plus 2^31 -> doubles from 2^52 on. */
+INLINE AVX2 eight unpack(__m256i sum) {
     const __m256i exponent = _mm256_set1_epi32(0x43300000);
-    const __m256d low = _mm256_set1_pd(steps->low), high = _mm256_set1_pd(steps->high);
-    sixteen v;
+    return (eight){{_mm256_castsi256_pd(_mm256_unpacklo_epi32(sum, exponent)),
+                    _mm256_castsi256_pd(_mm256_unpackhi_epi32(sum, exponent))}};
+}
+
+INLINE AVX2 eight run_steps(const eight_steps *s, const int32_t *acc, const int8_t *bytes,
+                            size_t at) {
+    eight v =
+        unpack(_mm256_add_epi32(acc != NULL ? load(acc + at) : eight_bytes(bytes + at), s->before));
 #pragma GCC unroll 2
     for (size_t k = 0; k < 2; k++) {
-        __m256i sum = acc != NULL
-                          ? load(acc + 8 * k)
-                          : _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(bytes + 8 * k)));
-        sum = _mm256_add_epi32(sum, load(steps->before + 8 * k));
-        v.q[2 * k] = _mm256_castsi256_pd(_mm256_unpacklo_epi32(sum, exponent));
-        v.q[2 * k + 1] = _mm256_castsi256_pd(_mm256_unpackhi_epi32(sum, exponent));
-    }
-#pragma GCC unroll 4
-    for (size_t k = 0; k < 4; k++) {
-#pragma GCC unroll 2
-        for (size_t stage = 0; stage < 2; stage++) {
-            v.q[k] = _mm256_fmadd_pd(v.q[k], _mm256_loadu_pd(steps->mul[stage] + 4 * k),
-                                     _mm256_loadu_pd(steps->add[stage] + 4 * k));
-        }
-        if (clamps) {
-            v.q[k] = _mm256_min_pd(_mm256_max_pd(v.q[k], low), high);
+        v.q[k] = _mm256_fmadd_pd(v.q[k], s->mul[0][k], s->add[0][k]);
+        v.q[k] = _mm256_fmadd_pd(v.q[k], s->mul[1][k], s->add[1][k]);
+        if (s->clamps) {
+            v.q[k] = _mm256_min_pd(_mm256_max_pd(v.q[k], s->low), s->high);
         }
     }
     return v;
 }
 
-INLINE AVX2 void add_operand(const emu_fast *fast, fast_operand operand, size_t at, sixteen *v) {
-    const __m256i exponent = _mm256_set1_epi32(0x43300000);
-    const __m256i before = _mm256_set1_epi32(fast->steps.ew_before);
-    const __m256d mul = _mm256_set1_pd(fast->ew_factor), add = _mm256_set1_pd(fast->steps.ew_add);
-    const __m256d rounder = _mm256_set1_pd(EMU_ROUNDER);
+INLINE AVX2 void add_operand(const emu_fast *fast, fast_operand operand, size_t at, eight *v) {
+    const __m256d mul = _mm256_set1_pd(fast->ew_factor);
+    const __m256d add = _mm256_set1_pd(fast->steps.ew_add), rounder = _mm256_set1_pd(EMU_ROUNDER);
+    const __m256i e =
+        operand.bytes != NULL
+            ? eight_bytes(operand.bytes + at)
+            : _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(operand.words + at)));
+    const eight x = unpack(_mm256_add_epi32(e, _mm256_set1_epi32(fast->steps.ew_before)));
 #pragma GCC unroll 2
     for (size_t k = 0; k < 2; k++) {
-        const size_t from = 16 * at + 8 * k;
-        const __m256i e =
-            operand.bytes != NULL
-                ? _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(operand.bytes + from)))
-                : _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(operand.words + from)));
-        const __m256i sum = _mm256_add_epi32(e, before);
-        const __m256d lows = begin(_mm256_unpacklo_epi32(sum, exponent), mul, add);
-        const __m256d highs = begin(_mm256_unpackhi_epi32(sum, exponent), mul, add);
-        v->q[2 * k] = _mm256_add_pd(v->q[2 * k], _mm256_sub_pd(lows, rounder));
-        v->q[2 * k + 1] = _mm256_add_pd(v->q[2 * k + 1], _mm256_sub_pd(highs, rounder));
+        const __m256d times = _mm256_fmadd_pd(x.q[k], mul, add);
+        v->q[k] = _mm256_add_pd(v->q[k], _mm256_sub_pd(times, rounder));
     }
 }
 
 /* Eight numbers, in order. */
-INLINE AVX2 __m256i whole(__m256d first, __m256d second) {
+INLINE AVX2 __m256i whole(eight v) {
     return _mm256_castps_si256(
-        _mm256_shuffle_ps(_mm256_castpd_ps(first), _mm256_castpd_ps(second), 0x88));
+        _mm256_shuffle_ps(_mm256_castpd_ps(v.q[0]), _mm256_castpd_ps(v.q[1]), 0x88));
+}
+
+INLINE AVX2 void store_eight(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
+                             fast_operand operand, uint32_t n, size_t channel, int8_t *out) {
+    const eight_steps steps = steps_of(fast, channel);
+    const __m256d factor = _mm256_set1_pd(fast->out_factor);
+    const __m256d add = _mm256_set1_pd(fast->steps.out_add);
+    for (size_t at = channel; at < 16 * n; at += 16) {
+        eight v = run_steps(&steps, acc, bytes, at);
+        if (fast->ew_op != EMU_EW_NONE) {
+            add_operand(fast, operand, at, &v);
+        }
+#pragma GCC unroll 2
+        for (size_t k = 0; k < 2; k++) {
+            v.q[k] = _mm256_fmadd_pd(v.q[k], factor, add);
+        }
+        const __m256i y = whole(v);
+        const __m128i words =
+            _mm_packs_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
+        _mm_storel_epi64((__m128i *)(out + at), _mm_packs_epi16(words, words));
+    }
 }
 
 AVX2 static void store_avx2(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
                             fast_operand operand, uint32_t n, int8_t *out) {
-    const __m256d factor = _mm256_set1_pd(fast->out_factor);
-    const __m256d add = _mm256_set1_pd(fast->steps.out_add);
     if (!fast->steps.suits) {
         store(fast, acc, bytes, operand, n, out);
         return;
     }
-    for (size_t i = 0; i < n; i++) {
-        sixteen v = stages_avx2(&fast->steps, fast->bn.clamps, acc == NULL ? NULL : acc + 16 * i,
-                                bytes == NULL ? NULL : bytes + 16 * i);
-        if (fast->ew_op != EMU_EW_NONE) {
-            add_operand(fast, operand, i, &v);
+    store_eight(fast, acc, bytes, operand, n, 0, out);
+    store_eight(fast, acc, bytes, operand, n, 8, out);
+}
+
+INLINE AVX2 void look_up_eight(const emu_dpu *dpu, const emu_fast *fast, const int32_t *acc,
+                               const int8_t *bytes, uint32_t n, size_t channel, int8_t *out) {
+    const eight_steps steps = steps_of(fast, channel);
+    const emu_lut_bytes *lut = fast->lut;
+    const __m256i start = _mm256_set1_epi32(dpu->lut.low_start);
+    const __m256i lowest = _mm256_set1_epi32(lut->lowest);
+    const __m256i highest = _mm256_set1_epi32(lut->highest);
+    const __m256i others = _mm256_set1_epi32(~(EMU_LUT_PLACES - 1));
+    for (size_t at = channel; at < 16 * n; at += 16) {
+        __m256i x = _mm256_sub_epi32(whole(run_steps(&steps, acc, bytes, at)), start);
+        x = _mm256_min_epi32(_mm256_max_epi32(x, lowest), highest);
+        uint16_t inside[8];
+        _mm_storeu_si128((__m128i *)inside, _mm_packus_epi32(_mm256_castsi256_si128(x),
+                                                             _mm256_extracti128_si256(x, 1)));
+#pragma GCC unroll 8
+        for (size_t lane = 0; lane < 8; lane++) {
+            out[at + lane] = lut->bytes[inside[lane]];
         }
-#pragma GCC unroll 4
-        for (size_t k = 0; k < 4; k++) {
-            v.q[k] = _mm256_fmadd_pd(v.q[k], factor, add);
+        if (!_mm256_testz_si256(x, others)) {
+            int32_t places[8];
+            _mm256_storeu_si256((__m256i *)places, x);
+            emu_look_up_others(dpu, places, 8, out + at);
         }
-        const __m256i words = _mm256_permute4x64_epi64(
-            _mm256_packs_epi32(whole(v.q[0], v.q[1]), whole(v.q[2], v.q[3])), 0xd8);
-        _mm_storeu_si128(
-            (__m128i *)(out + 16 * i),
-            _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
     }
 }
 
-AVX2 static void place_avx2(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
-                            uint32_t n, fast_places *places) {
-    const emu_lut_bytes *lut = fast->lut;
-    const __m256i zero = _mm256_setzero_si256(), last = _mm256_set1_epi32(EMU_LUT_LAST);
-    const __m256i left = _mm256_set1_epi32(lut->goes_on_left ? -1 : 0);
-    const __m256i right = _mm256_set1_epi32(lut->goes_on_right ? -1 : 0);
-    const __m256i start = _mm256_set1_epi32(lut->start);
+AVX2 static void look_up_avx2(const emu_dpu *dpu, const emu_fast *fast, const int32_t *acc,
+                              const int8_t *bytes, uint32_t n, int8_t *out) {
     if (!fast->steps.suits) {
-        place(fast, acc, bytes, n, places);
+        look_up_plain(dpu, fast, acc, bytes, n, out);
         return;
     }
-    for (size_t i = 0; i < n; i++) {
-        const sixteen v =
-            stages_avx2(&fast->steps, fast->bn.clamps, acc == NULL ? NULL : acc + 16 * i,
-                        bytes == NULL ? NULL : bytes + 16 * i);
-        __m256i signs = zero, clipped[2], exact[2];
-#pragma GCC unroll 2
-        for (size_t k = 0; k < 2; k++) {
-            const __m256i x = _mm256_sub_epi32(whole(v.q[2 * k], v.q[2 * k + 1]), start);
-            signs = _mm256_or_si256(signs, _mm256_and_si256(x, left));
-            signs = _mm256_or_si256(signs, _mm256_and_si256(_mm256_sub_epi32(last, x), right));
-            clipped[k] = _mm256_min_epi32(_mm256_max_epi32(x, zero), last);
-            exact[k] = x;
-        }
-        const __m256i words = _mm256_packus_epi32(clipped[0], clipped[1]);
-        _mm256_storeu_si256((__m256i *)(places->clipped + 16 * i),
-                            _mm256_permute4x64_epi64(words, 0xd8));
-        places->outside[i] = _mm256_movemask_ps(_mm256_castsi256_ps(signs)) != 0;
-        if (places->outside[i]) {
-            _mm256_storeu_si256((__m256i *)(places->exact + 16 * i), exact[0]);
-            _mm256_storeu_si256((__m256i *)(places->exact + 16 * i + 8), exact[1]);
-        }
-    }
+    look_up_eight(dpu, fast, acc, bytes, n, 0, out);
+    look_up_eight(dpu, fast, acc, bytes, n, 8, out);
 }
 #endif
 
@@ -494,27 +490,6 @@ static fast_operand take_operand(const rkr_emu *emu, const emu_dpu *dpu, uint32_
     return (fast_operand){.words = space};
 }
 
-static void look_up(const emu_dpu *dpu, const emu_fast *fast, const int32_t *acc,
-                    const int8_t *bytes, uint32_t n, int8_t *out) {
-    const int8_t *table = fast->lut->bytes;
-    fast_places places;
-    EMU_BEST(place)(fast, acc, bytes, n, &places);
-    for (uint32_t i = 0; i < n * 16; i += 16) {
-#pragma GCC unroll 16
-        for (uint32_t lane = 0; lane < 16; lane++) {
-            out[i + lane] = table[places.clipped[i + lane]];
-        }
-    }
-    for (uint32_t i = 0; i < n * 16; i++) {
-        const int32_t at = places.exact[i];
-        if (places.outside[i / 16] == 0) {
-            i += 15;
-        } else if (at < 0 || at > EMU_LUT_LAST) {
-            out[i] = emu_lut_byte(dpu, (int64_t)at + fast->lut->start);
-        }
-    }
-}
-
 static void run(rkr_emu *emu, const emu_task *task, const emu_fast *fast, const int32_t *acc,
                 const int8_t *bytes, uint32_t channel, uint32_t pixel, uint32_t n) {
     const emu_dpu *dpu = &task->dpu;
@@ -527,7 +502,7 @@ static void run(rkr_emu *emu, const emu_task *task, const emu_fast *fast, const 
         operand = take_operand(emu, dpu, channel, pixel, n, space);
     }
     if (fast->lut != NULL) {
-        look_up(dpu, fast, acc, bytes, n, out);
+        EMU_BEST(look_up)(dpu, fast, acc, bytes, n, out);
     } else {
         EMU_BEST(store)(fast, acc, bytes, operand, n, out);
     }

@@ -43,7 +43,7 @@ typedef struct {
 } emu_fast;
 
 /* Whether the task can take this way, once: needs the largest accumulator. */
-bool emu_can_be_fast(rkr_emu *emu, const emu_task *task, double largest);
+bool emu_can_be_fast(rkr_emu *emu, emu_task *task, double largest);
 void emu_fast_begin(rkr_emu *emu, const emu_task *task, uint32_t channel, emu_fast *fast);
 
 /* n <= EMU_FAST_CHUNK accumulators of one row -> memory. */

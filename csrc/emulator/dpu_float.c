@@ -8,14 +8,17 @@
  *     y = (rne(LUT(x) * out_scale, out_shift) + out_offset) / 2^out_exponent
  *
  * Results of 32 bits have 4 channels in an atom. */
+#include "emulator/crew.h"
 #include "emulator/dpu.h"
 #include "emulator/lut.h"
+#include "emulator/nodes.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #define LANES 16
 #define CHUNK 64
+#define STEPS 512 /* of a value, beside a multiplication of a convolution of integers */
 
 static float float_at(const uint8_t *bytes) {
     return emu_float_of_bits((uint32_t)emu_number(bytes, 4));
@@ -175,21 +178,38 @@ static void load_row(const rkr_emu *emu, const emu_dpu *dpu, uint32_t channel, u
     }
 }
 
+typedef struct {
+    rkr_emu *emu;
+    const emu_task *task;
+    uint32_t step; /* channels at a time */
+} rows;
+
+/* Rows of all groups of channels, in their order. */
+static bool run_rows(const void *context, uint32_t part, uint32_t parts) {
+    const rows *r = context;
+    emu_task group = *r->task;
+    emu_dpu *dpu = &group.dpu;
+    const uint32_t channels = dpu->c, step = r->step;
+    const uint64_t count = (uint64_t)emu_align(channels, step) / step * dpu->h;
+    float values[CHUNK * LANES];
+    for (uint64_t i = count * part / parts; i < count * (part + 1) / parts; i++) {
+        const uint32_t channel = (uint32_t)(i / dpu->h) * step, y = (uint32_t)(i % dpu->h);
+        dpu->c = channels - channel < step ? channels : channel + step;
+        for (uint32_t x = 0; x < dpu->w; x += CHUNK) {
+            const uint32_t n = dpu->w - x < CHUNK ? dpu->w - x : CHUNK;
+            load_row(r->emu, dpu, channel, y * dpu->w + x, n, values);
+            emu_dpu_float(r->emu, &group, values, channel, y * dpu->w + x, n);
+        }
+    }
+    return true;
+}
+
 /* Where values of 32 bits become half as wide, one group is read at a time: the results may lie
  * over those before. */
 void emu_run_dpu_float(rkr_emu *emu, const emu_task *task) {
-    const bool narrows = task->dpu.in_precision == EMU_FLOAT32 && task->dpu.atom_bytes == 8;
-    const uint32_t step = narrows ? 4 : LANES;
-    float values[CHUNK * LANES];
-    emu_task part = *task;
-    for (uint32_t channel = 0; channel < task->dpu.c; channel += step) {
-        part.dpu.c = task->dpu.c - channel < step ? task->dpu.c : channel + step;
-        for (uint32_t y = 0; y < part.dpu.h; y++) {
-            for (uint32_t x = 0; x < part.dpu.w; x += CHUNK) {
-                const uint32_t n = part.dpu.w - x < CHUNK ? part.dpu.w - x : CHUNK;
-                load_row(emu, &part.dpu, channel, y * part.dpu.w + x, n, values);
-                emu_dpu_float(emu, &part, values, channel, y * part.dpu.w + x, n);
-            }
-        }
-    }
+    const emu_dpu *dpu = &task->dpu;
+    const bool narrows = dpu->in_precision == EMU_FLOAT32 && dpu->atom_bytes == 8;
+    const rows r = {emu, task, narrows ? 4 : LANES};
+    const uint64_t steps = (uint64_t)STEPS * dpu->w * dpu->h * dpu->c;
+    (void)emu_share(emu, emu_count_task_parts(emu, task, steps), run_rows, &r);
 }

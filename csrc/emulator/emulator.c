@@ -67,6 +67,7 @@ static int take_nodes(rkr_emu *emu) {
 
 static int prepare(rkr_emu *emu) {
     emu->n_threads = emu_read_threads();
+    emu->least_steps = emu_read_least_steps();
     if (emu->n_threads == 0) {
         return emu_fail(emu->model, RKR_ERR_ARGUMENT,
                         "RKNN_SIM_THREADS: expected 1 to %d, got '%s'", EMU_MAX_THREADS,
@@ -237,10 +238,11 @@ int rkr_emu_run(rkr_emu *emu, uint32_t nodes) {
         status = refuse_node(emu, i);
     }
     status = status == RKR_OK ? take_inputs(emu) : status;
+    emu_begin_run();
     for (uint32_t i = 0; status == RKR_OK && i < end; i++) {
         status = emu_run_node(emu, &emu->nodes[i]) ? RKR_OK : RKR_EMU_ERR_RANGE;
     }
-    emu_dismiss_crew(emu);
+    emu_end_run(emu);
     return status;
 }
 
@@ -255,8 +257,9 @@ int rkr_emu_run_node(rkr_emu *emu, uint32_t node) {
     int status = refuse_node(emu, node);
     status = status == RKR_OK && node == 0 ? take_inputs(emu) : status;
     if (status == RKR_OK) {
+        emu_begin_run();
         status = emu_run_node(emu, &emu->nodes[node]) ? RKR_OK : RKR_EMU_ERR_RANGE;
-        emu_dismiss_crew(emu);
+        emu_end_run(emu);
     }
     return status;
 }
@@ -265,9 +268,10 @@ int rkr_emu_try(rkr_emu *emu) {
     if (emu == NULL) {
         return RKR_ERR_ARGUMENT;
     }
+    emu_begin_run();
     const int status = emu->is_tried ? RKR_OK : emu_try_nodes(emu);
     emu->is_tried = status == RKR_OK;
-    emu_dismiss_crew(emu);
+    emu_end_run(emu);
     return status;
 }
 

@@ -55,23 +55,24 @@ int32_t emu_lut_value(const emu_lut *lut, int64_t value) {
 /* ---- followed by the conversion: a byte for every value ------------------------ */
 
 /* Values of one of the two tables. */
-#define SIDE (EMU_LUT_LAST / 2)
-/* Of a task: fewer do not make up for the table. */
-#define LEAST 1024
+#define SIDE (512 * 32)
+/* Tables: more have no model of real size. */
+#define MOST 512
+/* All values lie between. */
+#define FARTHEST (1 << 30)
 
-bool emu_suits_lut_bytes(const emu_dpu *dpu) {
+static int8_t byte_of(const emu_dpu *dpu, int64_t value) {
+    const int64_t p = emu_multiply(emu_lut_value(&dpu->lut, value), dpu->out_scale);
+    return (int8_t)emu_clip(emu_rne_to(p, dpu->out_shift, dpu->out_offset), -128, 127);
+}
+
+static bool suits_bytes(const emu_dpu *dpu) {
     const emu_lut *lut = &dpu->lut;
     return lut->low_index == 5 && lut->high_index == 5 && lut->low_end == lut->high_start &&
            (int64_t)lut->low_end - lut->low_start == SIDE &&
            (int64_t)lut->high_end - lut->high_start == SIDE && lut->low_start > -(1 << 29) &&
            lut->low_start < 1 << 29 && dpu->out_shift <= 30 && dpu->out_scale >= INT16_MIN &&
-           dpu->out_scale <= INT16_MAX && dpu->out_offset > -(1 << 29) &&
-           dpu->out_offset < 1 << 29 && (uint64_t)dpu->w * dpu->h * dpu->c >= LEAST;
-}
-
-int8_t emu_lut_byte(const emu_dpu *dpu, int64_t value) {
-    const int64_t p = emu_multiply(emu_lut_value(&dpu->lut, value), dpu->out_scale);
-    return (int8_t)emu_clip(emu_rne_to(p, dpu->out_shift, dpu->out_offset), -128, 127);
+           dpu->out_scale <= INT16_MAX && dpu->out_offset > -(1 << 29) && dpu->out_offset < 1 << 29;
 }
 
 /* Between entries: rne(a * (32 - f) + b * f, 5), converted. */
@@ -102,24 +103,51 @@ __attribute__((target("avx2"))) static void fill_table_avx2(const emu_dpu *dpu,
 }
 #endif
 
-static bool is_same(const emu_dpu *a, const emu_dpu *b) {
-    return memcmp(&a->lut, &b->lut, sizeof a->lut) == 0 && a->out_scale == b->out_scale &&
-           a->out_shift == b->out_shift && a->out_offset == b->out_offset;
+emu_lut_bytes *emu_prepare_lut_bytes(rkr_emu *emu, const emu_dpu *dpu) {
+    emu_lut_bytes **found = &emu->lut_bytes;
+    uint32_t count = 0;
+    for (; *found != NULL; found = &(*found)->next, count++) {
+        emu_lut_bytes *b = *found;
+        if (memcmp(&b->lut, &dpu->lut, sizeof b->lut) == 0 && b->out_scale == dpu->out_scale &&
+            b->out_shift == dpu->out_shift && b->out_offset == dpu->out_offset) {
+            return b;
+        }
+    }
+    *found = count < MOST && suits_bytes(dpu) ? emu_allocate(emu->model, 1, sizeof **found) : NULL;
+    if (*found != NULL) {
+        (*found)->lut = dpu->lut;
+        (*found)->out_scale = dpu->out_scale;
+        (*found)->out_shift = dpu->out_shift;
+        (*found)->out_offset = dpu->out_offset;
+    }
+    return *found;
 }
 
-const emu_lut_bytes *emu_find_lut_bytes(rkr_emu *emu, const emu_dpu *dpu) {
-    emu_lut_bytes *found = emu->lut_bytes;
+void emu_fill_lut_bytes(const emu_dpu *dpu) {
+    emu_lut_bytes *to = dpu->lut_bytes;
     const emu_lut *lut = &dpu->lut;
-    if (found->dpu == NULL || !is_same(found->dpu, dpu)) {
-        EMU_BEST(fill_table)(dpu, lut->tables->table[0], found->bytes);
-        EMU_BEST(fill_table)(dpu, lut->tables->table[1], found->bytes + SIDE);
-        found->bytes[EMU_LUT_LAST] = emu_lut_byte(dpu, lut->high_end);
-        found->dpu = dpu;
-        found->start = lut->low_start;
-        found->goes_on_left = lut->tails != NULL || lut->under_slope != 0;
-        found->goes_on_right = lut->tails != NULL || lut->over_slope != 0;
+    if (to == NULL || to->is_filled) {
+        return;
     }
-    return found;
+    const int8_t lowest = byte_of(dpu, -FARTHEST), highest = byte_of(dpu, FARTHEST);
+    int8_t *last = to->bytes + EMU_LUT_PLACES - 1, *next = to->bytes + 2 * SIDE;
+    EMU_BEST(fill_table)(dpu, lut->tables->table[0], to->bytes);
+    EMU_BEST(fill_table)(dpu, lut->tables->table[1], to->bytes + SIDE);
+    do { /* one line goes up or down until its end */
+        *next = byte_of(dpu, lut->low_start + (next - to->bytes));
+    } while ((*next != highest || lut->tails != NULL) && next++ != last);
+    memset(next, highest, (size_t)(last + 1 - next));
+    to->lowest = lut->tails != NULL || to->bytes[0] != lowest ? INT32_MIN : 0;
+    to->highest = lut->tails != NULL || *last != highest ? INT32_MAX : EMU_LUT_PLACES - 1;
+    to->is_filled = true;
+}
+
+void emu_look_up_others(const emu_dpu *dpu, const int32_t *places, uint32_t n, int8_t *out) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (places[i] < 0 || places[i] >= EMU_LUT_PLACES) {
+            out[i] = byte_of(dpu, (int64_t)places[i] + dpu->lut.low_start);
+        }
+    }
 }
 
 /* ---- of bytes --------------------------------------------------------------------- */

@@ -7,21 +7,23 @@
 
 int32_t emu_lut_value(const emu_lut *lut, int64_t value);
 
-/* The stored byte of every value from `start` on. */
-#define EMU_LUT_LAST (2 * 512 * 32)
+/* The stored bytes of the values of a LUT and, as often some lie there, of the line behind it. */
+#define EMU_LUT_PLACES 65536
 typedef struct emu_lut_bytes {
-    const emu_dpu *dpu; /* whose it is; NULL: nobody's yet */
-    int32_t start;
-    bool goes_on_left, goes_on_right; /* with a slope, else with the first and the last byte */
-    int8_t bytes[EMU_LUT_LAST + 1];
+    struct emu_lut_bytes *next;
+    emu_lut lut;
+    int32_t out_offset, out_scale;
+    uint8_t out_shift;
+    bool is_filled;
+    int32_t lowest, highest; /* places to which others are clipped, whose bytes are the same */
+    int8_t bytes[EMU_LUT_PLACES];
 } emu_lut_bytes;
 
-bool emu_suits_lut_bytes(const emu_dpu *dpu);
-/* The bytes of a task, valid until the next task with a LUT. Called before threads share the task,
- * it leaves them nothing to write. */
-const emu_lut_bytes *emu_find_lut_bytes(rkr_emu *emu, const emu_dpu *dpu);
-/* One of any value. */
-int8_t emu_lut_byte(const emu_dpu *dpu, int64_t value);
-
+/* When a model is opened: NULL if there is no such table. It is filled when a task first runs,
+ * before threads share it. */
+emu_lut_bytes *emu_prepare_lut_bytes(rkr_emu *emu, const emu_dpu *dpu);
+void emu_fill_lut_bytes(const emu_dpu *dpu);
+/* Of n values at these places from the LUT's first one on, those that the table has not. */
+void emu_look_up_others(const emu_dpu *dpu, const int32_t *places, uint32_t n, int8_t *out);
 /* bytes[i] = table[(uint8_t)bytes[i]]; reads and writes up to a multiple of 32 bytes. */
 void emu_look_up(const int8_t table[256], size_t n, int8_t *bytes);

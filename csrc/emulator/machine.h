@@ -81,8 +81,9 @@ struct rkr_emu {
     bool is_tried;
     emu_task *tasks;
     uint32_t n_tasks;
-    struct emu_lut_bytes *lut_bytes; /* of the last task with a LUT; NULL: none has one */
+    struct emu_lut_bytes *lut_bytes; /* of all tasks */
     uint32_t n_threads;
+    uint64_t least_steps;  /* of what is shared */
     struct emu_crew *crew; /* during a run that has needed it */
     uint64_t multiplications;
     emu_unpacked *unpacked;

@@ -87,9 +87,9 @@ int emu_find_operators(rkr_emu *emu);
 void emu_find_doubts(rkr_emu *emu);
 /* What operands are taken for, before the nodes are chosen a way. */
 void emu_doubt_operands(rkr_emu *emu);
-/* Whether a convolution or DPU task writes over what it reads, or twice to one place: then the
- * order of its rows decides. */
-bool emu_has_order(const rkr_emu *emu, const emu_task *task);
+/* In how many parts to run a task of so many steps, see crew.h: one if it writes over what it
+ * reads, or twice to one place, so that the order of its rows decides. */
+uint32_t emu_count_task_parts(const rkr_emu *emu, const emu_task *task, uint64_t steps);
 /* What the toolkit is known to have done wrong for a node, and how to avoid it; NULL: nothing. */
 const char *emu_find_fault(const rkr_emu *emu, const emu_node *node);
 /* Whether its operator, attributes and tensors are understood, so that it can be computed. */

@@ -44,6 +44,7 @@ rkr_npu *rkr_npu_open(const char *soc, uint8_t *memory, size_t bytes) {
     npu->emulator.nodes = &npu->node;
     npu->emulator.tasks = &npu->task;
     npu->emulator.n_threads = emu_read_threads();
+    npu->emulator.least_steps = emu_read_least_steps();
     npu->decoder = emu_new_decoder(&npu->emulator);
     if (npu->decoder == NULL) {
         free(npu);
@@ -94,9 +95,6 @@ static bool run_task(rkr_npu *npu, uint32_t enabled, uint32_t count) {
     npu->node.tasks_understood = true;
     npu->node.public.reason = "";
     npu->model.error[0] = '\0';
-    if (emu->lut_bytes != NULL) {
-        emu->lut_bytes->dpu = NULL; /* the task that it was made for is no more */
-    }
     emu_decode_task(npu->decoder, &entry, task);
     switch (task->kind) {
     case EMU_TASK_CONVOLUTION:
@@ -105,8 +103,7 @@ static bool run_task(rkr_npu *npu, uint32_t enabled, uint32_t count) {
         emu_run_dpu(emu, task);
         return true;
     case EMU_TASK_POOLING:
-        emu_run_pooling(emu, &task->pool);
-        return true;
+        return emu_run_pooling(emu, task);
     default:
         return task->kind == EMU_TASK_NOTHING;
     }
@@ -119,6 +116,7 @@ uint32_t rkr_npu_run(rkr_npu *npu, uint32_t address, uint32_t amount, uint32_t t
     model->memory = npu->emulator.memory = npu->memory + base;
     model->memory_bytes = model->constant_bytes = npu->bytes - base;
     uint32_t done = 0;
+    emu_begin_run();
     for (bool is_good = true; is_good && done < tasks; done += is_good) {
         const uint64_t count = ((uint64_t)amount + 1) * at_once;
         if (address % 16 != 0 || address > npu->bytes || count * 8 > npu->bytes - address) {
@@ -137,6 +135,6 @@ uint32_t rkr_npu_run(rkr_npu *npu, uint32_t address, uint32_t amount, uint32_t t
         amount = found.amount;
     }
     model->words = NULL;
-    emu_dismiss_crew(&npu->emulator);
+    emu_end_run(&npu->emulator);
     return done;
 }

@@ -5,4 +5,5 @@
 
 #include "emulator/machine.h"
 
-void emu_run_pooling(rkr_emu *emu, const emu_pooling *pool);
+/* False: no memory. */
+bool emu_run_pooling(rkr_emu *emu, const emu_task *task);

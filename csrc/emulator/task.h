@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct emu_lut_bytes;
+
 typedef enum {
     EMU_INT8,
     EMU_INT16,
@@ -163,6 +165,7 @@ typedef struct {
     emu_stage bs, bn;
     emu_ew ew;
     emu_lut lut;
+    struct emu_lut_bytes *lut_bytes; /* NULL: it is not looked up as bytes */
     int32_t out_offset, out_scale;
     uint8_t out_shift, out_exponent;
     bool out_to_float16;

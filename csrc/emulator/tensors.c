@@ -8,9 +8,12 @@
  *     others    the framework's order, compact; NHWC where the layout says so */
 #include "emulator/tensors.h"
 
+#include "emulator/crew.h"
 #include "emulator/numbers.h"
 
 #include <math.h>
+
+#define STEPS 8 /* of a byte that is copied, beside a multiplication of a convolution */
 
 typedef struct {
     uint64_t n, c, h, w;         /* logical */
@@ -217,6 +220,53 @@ void emu_put_values(rkr_emu *emu, const emu_tensor *tensor, const uint8_t *value
     copy_values(at, emu->memory + tensor->address, (uint8_t *)(uintptr_t)values,
                 tensor->public.elem_bytes, true);
     clear_padding(emu, tensor, &at);
+}
+
+typedef struct {
+    placement from, to;
+    const uint8_t *in; /* the first pixel */
+    uint8_t *out;
+    int64_t row, column; /* bytes from each to the next, of what is copied */
+} pixels;
+
+/* Some rows of all groups of channels. */
+static bool copy_pixels(const void *context, uint32_t part, uint32_t parts) {
+    const pixels *p = context;
+    const placement *to = &p->to;
+    const uint64_t groups = (to->c + to->group - 1) / to->group, rows = to->n * groups * to->h;
+    for (uint64_t i = rows * part / parts; i < rows * (part + 1) / parts; i++) {
+        const uint64_t n = i / to->h / groups, g = i / to->h % groups, h = i % to->h;
+        const uint8_t *in = p->in + n * p->from.batch + g * p->from.plane + (int64_t)h * p->row;
+        uint8_t *out = p->out + n * to->batch + g * to->plane + h * to->row;
+        for (uint64_t w = 0; w < to->w; w++, in += p->column, out += to->column) {
+            if (to->column == 16) { /* nearly always: without a call for each */
+                memcpy(out, in, 16);
+            } else {
+                memcpy(out, in, (size_t)to->column);
+            }
+        }
+    }
+    return true;
+}
+
+bool emu_copy_pixels(rkr_emu *emu, const emu_tensor *from, const emu_tensor *to,
+                     const int32_t starts[2], const int32_t steps[2]) {
+    pixels p;
+    const uint64_t in_bytes = emu_tensor_bytes(emu, from), out_bytes = emu_tensor_bytes(emu, to);
+    if (from->public.n_dims != 4 || to->public.n_dims != 4 || !place(emu, from, &p.from) ||
+        !place(emu, to, &p.to) || p.from.group != p.to.group || p.from.column != p.to.column ||
+        p.from.n != p.to.n || p.from.c != p.to.c ||
+        (from->address < to->address + out_bytes && to->address < from->address + in_bytes)) {
+        return false;
+    }
+    p.in = emu->memory + from->address + (uint64_t)starts[0] * p.from.row +
+           (uint64_t)starts[1] * p.from.column;
+    p.out = emu->memory + to->address;
+    p.row = steps[0] * (int64_t)p.from.row;
+    p.column = steps[1] * (int64_t)p.from.column;
+    (void)emu_share(emu, emu_count_parts(emu, out_bytes * STEPS), copy_pixels, &p);
+    clear_padding(emu, to, &p.to);
+    return true;
 }
 
 /* ---- numbers --------------------------------------------------------------- */

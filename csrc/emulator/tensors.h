@@ -14,6 +14,10 @@ bool emu_is_readable(const rkr_emu *emu, const emu_tensor *tensor);
 /* Logical elements of the tensor's type in the framework's order <-> its memory. */
 void emu_get_values(const rkr_emu *emu, const emu_tensor *tensor, uint8_t *values);
 void emu_put_values(rkr_emu *emu, const emu_tensor *tensor, const uint8_t *values);
+/* The same rows and columns of all channels, from `starts` on. False, and nothing done: the tensors
+ * are laid out in different ways, or overlap. */
+bool emu_copy_pixels(rkr_emu *emu, const emu_tensor *from, const emu_tensor *to,
+                     const int32_t starts[2], const int32_t steps[2]);
 /* The same as real numbers; integers that are not quantized keep their value. */
 void emu_get_floats(const rkr_emu *emu, const emu_tensor *tensor, float *values);
 void emu_put_floats(rkr_emu *emu, const emu_tensor *tensor, const float *values);
