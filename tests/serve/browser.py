@@ -101,8 +101,12 @@ PEN = "document.getElementById('over').getContext('2d')"
 
 
 def at(x: int, y: int) -> str:
-    """How the canvas looks there: red, green, blue, and 255 where it is drawn on."""
-    return f"Array.from({PEN}.getImageData({x}, {y}, 1, 1).data)"
+    """How the canvas looks in a pixel of the image: red, green, blue, and 255 where it is drawn on.
+
+    It has as many pixels as the screen.
+    """
+    place = ", ".join(f"{each + 0.5} * {PEN}.canvas.width / 320" for each in (x, y))
+    return f"Array.from({PEN}.getImageData({place}, 1, 1).data)"
 
 
 EDGE, OUTSIDE = at(120, 60), at(10, 10)
@@ -193,10 +197,10 @@ def test_objects_belong_to_the_picture(browser):
         (np.full((480, 640, 3), 200, np.uint8), Detections.empty()),
     ]
     look = """
-        const at = (id, x, y) => Array.from(document.getElementById(id).getContext("2d")
-            .getImageData(x, y, 1, 1).data);
-        return [document.getElementById("image").width, at("image", 5, 5)[0],
-                document.getElementById("over").width, at("over", 120, 60)[3],
+        const [image, over] = ["image", "over"].map((id) => document.getElementById(id));
+        const at = (canvas, x, y) => Array.from(canvas.getContext("2d")
+            .getImageData(x * canvas.width, y * canvas.height, 1, 1).data);
+        return [image.width, at(image, 0.1, 0.1)[0], at(over, 0.376, 0.252)[3],
                 document.body.dataset.objects];
     """
     with Server(view, dict) as server:
@@ -205,9 +209,9 @@ def test_objects_belong_to_the_picture(browser):
             picture, found = frames[number % 2]
             view.publish(picture, found, {})
             wait(page, f"document.body.dataset.frames === '{number}'")
-            width, value, over, drawn, objects = page.execute_script(look)
+            width, value, drawn, objects = page.execute_script(look)
             assert abs(value - picture[0, 0, 0]) < 5
-            assert width == over == picture.shape[1]
+            assert width == picture.shape[1]
             assert (drawn == 255, objects) == (len(found) == 1, str(len(found)))
 
 
