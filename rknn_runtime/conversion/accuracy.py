@@ -33,7 +33,7 @@ from rknn_runtime.conversion.average_precision import (
     overlaps,
     pairs,
 )
-from rknn_runtime.conversion.html import page
+from rknn_runtime.conversion.html import MOST_SIDE, page
 from rknn_runtime.conversion.measures import MEASURES
 from rknn_runtime.conversion.readings import confirmed, shrink
 from rknn_runtime.conversion.sides import (
@@ -55,7 +55,7 @@ from rknn_runtime.conversion.verdict import (
 from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.vision.detections import Detections
-from rknn_runtime.vision.images import as_pixels
+from rknn_runtime.vision.images import as_scaled
 from rknn_runtime.vision.plausibility import Judge, Symptom
 
 __all__ = [
@@ -513,7 +513,7 @@ class _Run:
             with suppress(ImportError):  # Pillow
                 name = Path(frame).name if isinstance(frame, (str, os.PathLike)) else f"{index}"
                 pixels = _shown(frame, inputs, self.color)
-                self._examples.append(example_of(name, pixels, (ours, theirs), alone))
+                self._examples.append(example_of(name, pixels, size, (ours, theirs), alone))
 
     def _confirm(self, index: int, inputs: tuple[Array, ...], results: list[Array]) -> None:
         """Note which part of the reference's objects is in the mirrored and shrunk image, too."""
@@ -570,9 +570,9 @@ class _Run:
 
 
 def _shown(frame: GivenFrame, inputs: tuple[Array, ...], color: str) -> Array:
-    """Return a frame as ``(H, W, C) uint8``, RGB."""
+    """Return a frame as ``(H, W, C) uint8``, RGB, large enough for a page."""
     if isinstance(frame, (str, os.PathLike)):
-        return as_pixels(frame)[0]
+        return as_scaled(frame, "RGB", lambda _: (MOST_SIDE, MOST_SIDE)).pixels
     if isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.dtype == np.uint8:
         return frame
     pixels = inputs[0].reshape(inputs[0].shape[-3:])

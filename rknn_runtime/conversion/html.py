@@ -6,10 +6,18 @@ import base64
 import html
 import io
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-from rknn_runtime.vision.images import import_pillow
+import numpy as np
 
+from rknn_runtime._arrays import Array
+from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.images import import_pillow
+from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
+
+#: Pixels of a picture's longer side, for two of them side by side.
+MOST_SIDE = 960
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}"
     "table{border-collapse:collapse;margin:.5em 0}tr{border-bottom:1px solid #8884}"
@@ -21,7 +29,7 @@ _STYLE = (
     ".keep{border-color:#2a5;background:#2a52}.do-not-use{border-color:#d33;background:#d332}"
     ".pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,21em),1fr));gap:.5em}"
     "figure{margin:.3em 0;min-width:0}"
-    "h1{overflow-wrap:anywhere}img{width:100%;display:block}figcaption{color:#777;overflow-wrap:anywhere}"
+    "h1{overflow-wrap:anywhere;font-size:clamp(20px,5vw,30px);line-height:1.3}img{width:100%;display:block}figcaption{color:#777;overflow-wrap:anywhere}"
     "table{display:block;overflow-x:auto}td:first-child{overflow-wrap:anywhere;min-width:6em}"
 )
 
@@ -35,6 +43,36 @@ def page(title: str, parts: Iterable[str], style: str = "") -> str:
         f"<title>{name}</title><style>{_STYLE}{style}</style></head>\n"
         f"<body>\n<h1>{name}</h1>\n{body}\n</body></html>\n"
     )
+
+
+def for_page(
+    pixels: Array, found: Detections, size: tuple[int, int], most: int = MOST_SIDE
+) -> tuple[Array, Detections]:
+    """Return an image and its objects as small as a page shows them, so that captions fit.
+
+    Args:
+        pixels: ``(H, W, C) uint8``.
+        found: The objects.
+        size: Height and width of the image that their coordinates belong to.
+        most: Pixels of the longer side.
+    """
+    if max(size) <= most and pixels.shape[:2] == size:
+        return pixels, found
+    scale = min(1.0, most / max(size))
+    small = max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+    transform = LetterboxTransform(size, small, small, (0, 0))
+    moved: dict[str, Any] = {
+        name: transform.points_from_image(points)
+        for name in ("keypoints", "xyxyxyxy")
+        for points in (getattr(found, name),)
+        if points is not None
+    }
+    if found.mask is not None:
+        rows, columns = (np.arange(new) * old // new for new, old in zip(small, size))
+        moved["mask"] = np.ascontiguousarray(found.mask[:, rows][:, :, columns])
+    objects = replace(found, xyxy=transform.boxes_from_image(found.xyxy), **moved)
+    color = "GRAY" if pixels.shape[2] == 1 else "RGB"
+    return letterbox(pixels, small, stretch=True, resize="pillow", out_color=color)[0], objects
 
 
 def picture(pixels: Any, caption: str) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from rknn_runtime._arrays import Array
 from rknn_runtime._files import printable_lines
 from rknn_runtime.conversion.average_precision import overlaps, pairs
-from rknn_runtime.conversion.html import page, picture
+from rknn_runtime.conversion.html import for_page, page, picture
 from rknn_runtime.conversion.plan import plan_of
 from rknn_runtime.conversion.sides import ModelSide, OnnxSide, Side, float_attr
 from rknn_runtime.modelfile.custom_string import facts_of
@@ -45,6 +45,8 @@ NORMALIZATIONS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "ImageNet's": ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
     "-1 to 1": ((127.5,), (127.5,)),
 }
+#: Pixels of the longer side of a picture on the page, which has three in a row.
+_SIDE = 600
 #: More photos add time, not knowledge.
 _MOST_PHOTOS = 3
 #: A reading is better than another one from this factor on, and plausible from this sum of
@@ -176,7 +178,9 @@ class Readings:
             for each in self._shown():
                 found = each.found[i]
                 placed = _placed(found, each.way.is_stretched, self.size, photo.shape[:2])
-                drawn = replace(placed, labels=self.labels).draw(photo)
+                named = replace(placed, labels=self.labels)
+                small, named = for_page(photo, named, photo.shape[:2], _SIDE)
+                drawn = named.draw(small)
                 seen = "".join(f"; {symptom.text}" for symptom in each.symptoms)
                 figures.append(picture(drawn, f"{each.quality:.2f}: {self._mark(each)}{seen}"))
             parts.append(f'<h2>Photo {i + 1}</h2><div class="pair">{"".join(figures)}</div>')

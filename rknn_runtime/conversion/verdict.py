@@ -12,7 +12,7 @@ import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._files import html_table
-from rknn_runtime.conversion.html import picture
+from rknn_runtime.conversion.html import for_page, picture
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.plausibility import ASK
 
@@ -108,13 +108,18 @@ def _word(value: float, bounds: tuple[float, float]) -> str:
 
 
 def example_of(
-    name: str, pixels: Array, sides: tuple[Detections, Detections], only: tuple[set[int], set[int]]
+    name: str,
+    pixels: Array,
+    size: tuple[int, int],
+    sides: tuple[Detections, Detections],
+    only: tuple[set[int], set[int]],
 ) -> Example:
     """Draw both sides.
 
     Args:
         name: Of the image.
         pixels: ``(H, W, C) uint8``, RGB.
+        size: Height and width of the image that the objects' coordinates belong to.
         sides: The objects of both.
         only: The numbers of those that the other side does not have.
     """
@@ -124,7 +129,8 @@ def example_of(
             f"{f'{mark} ' if i in alone else ''}{name} {confidence:.0%}"
             for i, (name, confidence) in enumerate(zip(found.names, found.confidence.tolist()))
         ]
-        drawn.append(found.draw(pixels, captions=captions))
+        small, placed = for_page(pixels, found, size)
+        drawn.append(placed.draw(small, captions=captions))
     return Example(name, *drawn)
 
 

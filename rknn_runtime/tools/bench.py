@@ -105,8 +105,8 @@ class Result(NamedTuple):
         best = max(self.timings, key=lambda timing: timing.fps)
         took = first.summary(_shown(first))
         reason = (
-            f"{best.fps:.1f} frames a second ({best.name}); one frame takes {took['p50']:.3g} ms, "
-            f"9 of 10 at most {took['p90']:.3g} ms"
+            f"{best.fps:.1f} frames a second ({best.name}); one frame takes {took['p50']:.3g} ms"
+            f"{'' if first is best else f' ({first.name})'}, 9 of 10 at most {took['p90']:.3g} ms"
         )
         command, model = "rknn-runtime", about["model"]
         if about.get("simulated"):

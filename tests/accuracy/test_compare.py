@@ -17,7 +17,8 @@ from reference.yolo import sigmoid
 from rknn_runtime import Detector, GeneralModel, Model, TensorType
 from rknn_runtime.cli.main import main
 from rknn_runtime.conversion.accuracy import average_precision, compare
-from rknn_runtime.conversion.verdict import Advice, verdict_part
+from rknn_runtime.conversion.html import for_page
+from rknn_runtime.conversion.verdict import Advice, example_of, verdict_part
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.sim import (
     Record,
@@ -128,6 +129,28 @@ def test_float_beside_the_emulated_commands() -> None:
     assert found.mean_iou > 0.9
     assert found.max_confidence_difference < 0.06
     assert f"detections: {found.count} and {found.count}, {found.count} in both" in str(report)
+
+
+def test_pictures_of_large_photos_are_small(tmp_path: Path) -> None:
+    """Photos of any size have pictures for a page, with boxes, points and masks in their places."""
+    size = (1200, 2400)
+    mask = np.zeros((1, *size), np.bool_)
+    mask[0, 100:300, 200:1000] = True
+    found = Detections(
+        np.array([[200, 100, 1000, 300]], np.float32), np.ones(1, np.float32),
+        np.zeros(1, np.int32), mask=mask, keypoints=np.array([[[250, 200, 1]]], np.float32),
+    )  # fmt: skip
+    decoded = np.zeros((600, 1200, 3), np.uint8)
+    pixels, placed = for_page(decoded, found, size, 960)
+    assert pixels.shape == (480, 960, 3)
+    assert placed.xyxy.tolist() == [[80, 40, 400, 120]]
+    assert placed.keypoints is not None and placed.keypoints.tolist() == [[[100, 80, 1]]]
+    rows, columns = np.nonzero(placed.mask[0])
+    assert (rows.min(), rows.max(), columns.min(), columns.max()) == (40, 119, 80, 399)
+    example = example_of("photo", decoded, size, (found, found), (set(), {0}))
+    assert example.reference.shape == (480, 960, 3)
+    small = np.zeros((*size, 3), np.uint8)[:100, :100]
+    assert for_page(small, found, (100, 100))[0] is small
 
 
 def test_keypoints_are_compared_in_pixels() -> None:

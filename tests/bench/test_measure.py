@@ -165,6 +165,16 @@ def result_of(values, simulated=True, cores="AUTO", **more) -> Result:
 PREDICTED = {"ms": 5.0, "fastest_ms": 4.0, "slowest_ms": 6.0}
 
 
+def test_the_time_of_a_frame_says_whose_it_is():
+    """The most frames a second may be another choice's than the time of one frame."""
+    result = result_of([6.0] * 10, simulated=False)
+    (first,) = result.timings
+    both = first, first._replace(cores="CORE_1", fps=20.0)
+    said = result._replace(timings=both).verdict.reason
+    assert said.startswith("20.0 frames a second (CORE_1, 1 context); one frame takes 6 ms (AUTO,")
+    assert "(AUTO" in result.verdict.reason.partition(";")[0]
+
+
 @pytest.mark.parametrize(
     ("run", "decode", "about", "word", "text", "command"),
     [
