@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from paths import PROJECT
 from reference import alternatives
 
 from rknn_runtime.cli import main, verify
@@ -230,3 +231,17 @@ def test_questions_are_read_from_another_archive(tmp_path: Path) -> None:
     copy.write_bytes(b"no archive")
     with pytest.raises(RknnError, match="not an archive of questions"):
         questions_for("rk3588", copy)
+
+
+def test_the_page_for_boards_lists_every_question():
+    """What the emulator assumes comes first among the candidates."""
+    text = (PROJECT / "docs" / "board-results.md").read_text("utf-8")
+    told = {
+        cells[1].strip(): cells[2].strip().split("; ")
+        for cells in (line.split("|") for line in text.splitlines() if line.startswith("| "))
+    }
+    questions = [question for _, question in EVERY]
+    assert {one.asks for one in questions} <= set(told)
+    for one in questions:
+        assert told[one.asks][0] == one.assumed
+        assert set(one.answers) <= set(told[one.asks])
