@@ -5,6 +5,7 @@
 #include "emulator/dpu.h"
 #include "emulator/nodes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define FAULT "a fault of rknn-toolkit2 2.3.2, on boards too: "
@@ -42,6 +43,13 @@ static const char sum_shift[] =
           "model in int8 or float16";
 static const char threshold[] =
     FAULT "it clips ThresholdedRelu at alpha instead of cutting below it; use x * (x > alpha)";
+
+static const char operand_shift[] =
+    FAULT "it leaves out the shift of a convolution's sums that a much larger added tensor needs; "
+          "use one layer for the whole sum";
+static const char elu_alpha[] =
+    FAULT "it writes a table of alpha * exp(x) - 1 for an Elu whose alpha is not 1; use "
+          "Relu(x) + alpha * Elu(Min(x, 0))";
 
 /* Where a task reads and how far its groups of channels lie apart. */
 static bool find_source(const emu_task *task, uint32_t *address, uint32_t *plane) {
@@ -236,6 +244,21 @@ static bool lacks_shift(const rkr_emu *emu, const emu_task *task) {
     return found;
 }
 
+/* RV1103B cannot shift sums before it adds a tensor to them, and files for it say no shift where
+ * those for RV1106 shift the sums. */
+static bool lacks_operand_shift(const rkr_emu *emu, const emu_task *task) {
+    const emu_ew *ew = &task->dpu.ew;
+    return emu->soc->family == EMU_RV1103B && task->kind == EMU_TASK_CONVOLUTION &&
+           ew->op == EMU_EW_ADD && ew->source == EMU_MEMORY && ew->convert && ew->shift == 0;
+}
+
+/* Tables of Elu end at 0, where it is 0. */
+static bool has_other_table(const emu_task *task) {
+    const bool has_dpu = task->kind == EMU_TASK_CONVOLUTION || task->kind == EMU_TASK_DPU;
+    const emu_lut *lut = &task->dpu.lut;
+    return has_dpu && lut->tables != NULL && abs(lut->tables->table[1][512]) > 0x8000 / 100;
+}
+
 const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     const rkr_emu_node *public = &node->public;
     if (public->n_inputs == 0 || public->n_outputs == 0) {
@@ -249,6 +272,12 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
         }
         if (lacks_shift(emu, &emu->tasks[node->first_task + i])) {
             return sum_shift;
+        }
+        if (lacks_operand_shift(emu, &emu->tasks[node->first_task + i])) {
+            return operand_shift;
+        }
+        if (ends_with(public->op, "Elu") && has_other_table(&emu->tasks[node->first_task + i])) {
+            return elu_alpha;
         }
     }
     const uint32_t pooling = count_pooling(emu, node);

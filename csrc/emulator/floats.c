@@ -77,21 +77,33 @@ static bool broadcast_steps(const rkr_emu_tensor *t, const rkr_emu_tensor *out, 
     return true;
 }
 
+/* More than two inputs are those of Max and Min, or scratch memory. */
 bool emu_check_binary(const rkr_emu *emu, emu_node *node) {
     int64_t steps[RKR_EMU_MAX_DIMS];
     const rkr_emu_tensor *out = emu_out(emu, node, 0);
-    return broadcast_steps(emu_in(emu, node, 0), out, steps) &&
-           broadcast_steps(emu_in(emu, node, 1), out, steps);
+    const char *op = node->public.op;
+    bool ok = broadcast_steps(emu_in(emu, node, 0), out, steps) &&
+              broadcast_steps(emu_in(emu, node, 1), out, steps);
+    const bool folds = strncmp(op, "Max", 3) == 0 || strncmp(op, "Min", 3) == 0;
+    for (uint32_t i = 2; ok && folds && i < node->public.n_inputs; i++) {
+        if (emu_has_value(emu, node, i)) {
+            node->values->read |= i < EMU_MAX_VALUES ? 1u << i : 0;
+            ok = i < EMU_MAX_VALUES && broadcast_steps(emu_in(emu, node, i), out, steps);
+        }
+    }
+    return ok;
 }
 
-static bool compute_binary(const rkr_emu *emu, const emu_node *node, float *const *in, float *out) {
+/* `a` are values of a tensor of type `of`, which may be the result. */
+static void fold(const rkr_emu *emu, const emu_node *node, const rkr_emu_tensor *of, const float *a,
+                 const float *b, uint32_t input, float *out) {
     const rkr_emu_tensor *t = emu_out(emu, node, 0);
     int64_t steps[2][RKR_EMU_MAX_DIMS], at[2] = {0, 0};
     uint32_t index[RKR_EMU_MAX_DIMS] = {0};
-    (void)broadcast_steps(emu_in(emu, node, 0), t, steps[0]);
-    (void)broadcast_steps(emu_in(emu, node, 1), t, steps[1]);
+    (void)broadcast_steps(of, t, steps[0]);
+    (void)broadcast_steps(emu_in(emu, node, input), t, steps[1]);
     for (uint64_t i = 0; i < t->n_elems; i++) {
-        out[i] = (float)node->operation->binary((double)in[0][at[0]], (double)in[1][at[1]]);
+        out[i] = (float)node->operation->binary((double)a[at[0]], (double)b[at[1]]);
         for (uint32_t d = t->n_dims; d-- > 0;) {
             at[0] += steps[0][d];
             at[1] += steps[1][d];
@@ -103,34 +115,51 @@ static bool compute_binary(const rkr_emu *emu, const emu_node *node, float *cons
             index[d] = 0;
         }
     }
+}
+
+static bool compute_binary(const rkr_emu *emu, const emu_node *node, float *const *in, float *out) {
+    fold(emu, node, emu_in(emu, node, 0), in[0], in[1], 1, out);
+    for (uint32_t i = 2; i < EMU_MAX_VALUES; i++) {
+        if (in[i] != NULL) {
+            fold(emu, node, emu_out(emu, node, 0), out, in[i], i, out);
+        }
+    }
     return true;
 }
 
-/* Where: the second or the third input, as the first is not 0 or is. */
-bool emu_check_choice(const rkr_emu *emu, emu_node *node) {
+/* Where, which takes the second or the third input, as the first is not 0 or is, and the mean of
+ * several inputs. */
+bool emu_check_several(const rkr_emu *emu, emu_node *node) {
     int64_t steps[RKR_EMU_MAX_DIMS];
-    bool ok = true;
-    for (uint32_t i = 0; i < 3; i++) {
-        ok = ok && broadcast_steps(emu_in(emu, node, i), emu_out(emu, node, 0), steps);
+    const uint32_t n = node->public.n_inputs;
+    bool ok = n <= EMU_MAX_VALUES;
+    for (uint32_t i = 0; ok && i < n && emu_has_value(emu, node, i); i++) {
+        node->values->read |= 1u << i;
+        ok = broadcast_steps(emu_in(emu, node, i), emu_out(emu, node, 0), steps);
     }
     return ok;
 }
 
-bool emu_float_choice(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
+bool emu_float_several(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
     const rkr_emu_tensor *t = emu_out(emu, node, 0);
-    int64_t steps[3][RKR_EMU_MAX_DIMS];
-    uint32_t index[RKR_EMU_MAX_DIMS] = {0};
-    for (uint32_t i = 0; i < 3; i++) {
-        (void)broadcast_steps(emu_in(emu, node, i), t, steps[i]);
+    const bool chooses = strcmp(node->public.op, "Where") == 0;
+    int64_t steps[EMU_MAX_VALUES][RKR_EMU_MAX_DIMS];
+    uint32_t index[RKR_EMU_MAX_DIMS] = {0}, n = 0;
+    for (; n < EMU_MAX_VALUES && in[n] != NULL; n++) {
+        (void)broadcast_steps(emu_in(emu, node, n), t, steps[n]);
     }
     for (uint64_t i = 0; i < t->n_elems; i++) {
-        int64_t at[3] = {0, 0, 0};
-        for (uint32_t d = 0; d < t->n_dims; d++) {
-            for (uint32_t k = 0; k < 3; k++) {
-                at[k] += index[d] * steps[k][d];
+        float values[EMU_MAX_VALUES];
+        double sum = 0.0;
+        for (uint32_t k = 0; k < n; k++) {
+            int64_t at = 0;
+            for (uint32_t d = 0; d < t->n_dims; d++) {
+                at += index[d] * steps[k][d];
             }
+            values[k] = in[k][at];
+            sum += (double)values[k];
         }
-        out[0][i] = in[0][at[0]] != 0.0f ? in[1][at[1]] : in[2][at[2]];
+        out[0][i] = !chooses ? (float)(sum / n) : values[0] != 0.0f ? values[1] : values[2];
         emu_next_index(t, index);
     }
     return true;
@@ -617,6 +646,44 @@ bool emu_float_gather(rkr_emu *emu, const emu_node *node, float *const *in, floa
         memcpy(out[0] + i * view.inner,
                in[0] + (i / count * view.count + (size_t)from) * view.inner,
                view.inner * sizeof *out[0]);
+    }
+    return true;
+}
+
+/* GatherND: the last dimension of the second input is a place in the first one's first. */
+bool emu_check_places(const rkr_emu *emu, emu_node *node) {
+    const rkr_emu_tensor *t = emu_in(emu, node, 0), *places = emu_in(emu, node, 1);
+    const uint32_t length = places->n_dims == 0 ? 0 : places->dims[places->n_dims - 1];
+    int32_t batch_dims = 0;
+    uint64_t each = 1;
+    for (uint32_t d = length; d < t->n_dims; d++) {
+        each *= t->dims[d];
+    }
+    (void)emu_numbers_named(emu, node, "batch_dims", &batch_dims, 1);
+    if (!emu->model->keeps_names) {
+        node->assumed = "its batch_dims are assumed to be 0: the file does not say it";
+    }
+    return length >= 1 && length <= t->n_dims && batch_dims == 0 &&
+           emu_out(emu, node, 0)->n_elems == places->n_elems / length * each;
+}
+
+bool emu_float_places(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
+    const rkr_emu_tensor *t = emu_in(emu, node, 0), *places = emu_in(emu, node, 1);
+    const uint32_t length = places->dims[places->n_dims - 1];
+    const size_t count = (size_t)places->n_elems / length;
+    const size_t each = (size_t)emu_out(emu, node, 0)->n_elems / (count == 0 ? 1 : count);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = 0;
+        for (uint32_t d = 0; d < length; d++) {
+            const double pick = (double)in[1][i * length + d];
+            const double from = pick < 0.0 ? pick + t->dims[d] : pick;
+            if (!(from >= 0.0 && from < t->dims[d])) {
+                return emu_refuse(emu, "GatherND '%s': an index outside of its input",
+                                  node->public.name);
+            }
+            at = at * t->dims[d] + (size_t)from;
+        }
+        memcpy(out[0] + i * each, in[0] + at * each, each * sizeof *out[0]);
     }
     return true;
 }

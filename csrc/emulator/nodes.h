@@ -159,11 +159,11 @@ typedef struct {
 } emu_power;
 void emu_softmax(float *values, size_t count, size_t step, emu_power *powers);
 emu_compute_fn emu_float_softmax, emu_float_argmax, emu_float_reduce, emu_float_gather,
-    emu_float_norm, emu_float_gated, emu_float_choice, emu_float_topk, emu_float_clip,
-    emu_float_slope;
+    emu_float_norm, emu_float_gated, emu_float_several, emu_float_topk, emu_float_clip,
+    emu_float_slope, emu_float_places;
 emu_check_fn emu_check_unary, emu_check_binary, emu_check_softmax, emu_check_argmax,
-    emu_check_reduce, emu_check_gather, emu_check_norm, emu_check_gated, emu_check_choice,
-    emu_check_topk, emu_check_clip, emu_check_slope;
+    emu_check_reduce, emu_check_gather, emu_check_norm, emu_check_gated, emu_check_several,
+    emu_check_topk, emu_check_clip, emu_check_slope, emu_check_places;
 
 /* floats_products.c */
 emu_compute_fn emu_float_matmul, emu_float_attention;

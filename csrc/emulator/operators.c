@@ -101,6 +101,14 @@ static double is_equal(double a, double b) {
     return a == b;
 }
 
+static double is_both(double a, double b) {
+    return a != 0.0 && b != 0.0;
+}
+
+static double is_either(double a, double b) {
+    return a != 0.0 || b != 0.0;
+}
+
 /* ---- the table ----------------------------------------------------------------- */
 
 #define UNARY(NAME, FUNCTION) {NAME, 1, .unary = FUNCTION}
@@ -158,6 +166,8 @@ static const emu_operator operators[] = {
     BINARY("Greater", is_greater),
     BINARY("GreaterOrEqual", is_least),
     BINARY("Equal", is_equal),
+    BINARY("And", is_both),
+    BINARY("Or", is_either),
     COMPUTES("Clip", 1, clip, .type = 0),
     COMPUTES("LeakyRelu", 1, slope, .type = EMU_TYPE_SLOPE),
     COMPUTES("Elu", 1, slope, .type = 0),
@@ -197,7 +207,9 @@ static const emu_operator operators[] = {
     COMPUTES("MaxPool", 1, pooling, .type = EMU_TYPE_MAX_POOLING),
     COMPUTES("DepthToSpace", 1, to_space, .type = 0),
     COMPUTES("exConvTransposePad", 1, spread, .type = 0),
-    COMPUTES("Where", 3, choice, .type = 0),
+    COMPUTES("Where", 3, several, .type = 0),
+    COMPUTES("Mean", 1, several, .type = 0),
+    COMPUTES("GatherND", 2, places, .type = 0),
     COMPUTES("SpaceToDepth", 1, to_depth, .type = 33, .axis = 1),
 };
 

@@ -33,6 +33,8 @@ SAID = {
     "clipn": "Max and Min",
     "clipp": "Max and Min",
     "average": "of an int16 average",
+    "elu": "alpha * exp(x) - 1",
+    "operand": "the shift of a convolution's sums",
     "shared": "has weights that another layer packs otherwise: 'c1'",
     "norm": "reads memory of none of the tensors of 't5_BatchNormalizationRelu'",
     "sums": "reads sums that no task wrote there, of 't3'",

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from . import architectures
+from . import architectures, exporters
 from . import families as f
 from .families import CHANNELS, pick
 from .network import Case, Network, Value
@@ -607,6 +607,7 @@ FAMILIES: dict[str, Callable[[Network], Value | list[Value]]] = {
     "sound": sound, "crnn": crnn, "sequence2": partial(sequence, 2),
     "sequence4": partial(sequence, 4), "deep": partial(deep, f.LINKS),
     **architectures.FAMILIES,
+    **exporters.FAMILIES,
 }  # fmt: skip
 
 
