@@ -60,7 +60,8 @@ torture: $(VENV)/.check
 
 # 100,000 damaged models on the emulator under AddressSanitizer: 20 minutes of one core.
 # MODELS=folder adds models, OPTIONS="--first 100000" continues an earlier run,
-# OPTIONS="--coverage --count 5000" reports how much of the C code the mutants reach.
+# OPTIONS="--coverage --count 5000" reports how much of the C code the mutants reach,
+# OPTIONS="--driver rocket" runs them on the open runtime.
 fuzz-emulator: $(VENV)/.check
 	nice -n 10 $(BIN)/python tools/fuzz_emulator.py $(MODELS) $(OPTIONS)
 
@@ -137,7 +138,7 @@ test-arm:
 test-vendor: .cache/wheels/.ready
 	tools/system.sh arm $(PYTHON)
 	.cache/wheels/bin/python tools/wheels/vendor.py $(MODELS) \
-	    $(addprefix --library ,$(LIBRARIES))
+	    $(addprefix --library ,$(LIBRARIES)) $(OPTIONS)
 
 # Builds the documentation site into out/site; a warning is an error.
 docs: .cache/site/.ready

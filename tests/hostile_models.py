@@ -7,6 +7,7 @@ import math
 import random
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from rewritten import OLD_COMMANDS, Old
 from sim_api import QUERIES, Api
 
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.errors import RknnError
+from rknn_runtime.modelfile.reader import read
 from rknn_runtime.sim.emulator import Emulator, EmulatorError
 from rknn_runtime.tools.verify import questions_for
 
@@ -94,6 +97,13 @@ def seeds(folders: Iterable[Path] = ()) -> list[Seed]:
     found += [old_seed(f"operators-{name}", old) for name, old in operator_models()]
     old = Old(BASE.read_bytes())
     return found + [old_seed(f"container-{version}", old, version) for version in (1, 2, 4)]
+
+
+def is_for(soc: str, model: bytes) -> bool:
+    """Whether a model is for a SoC; one that was made by hand may say nothing."""
+    with suppress(RknnError):
+        return read(model).soc == soc
+    return False
 
 
 def change_value(data: bytearray, at: int, rng: random.Random) -> None:
@@ -197,9 +207,9 @@ def use(model: bytes, number: int) -> bool:
     return False
 
 
-def use_runtime(model: bytes) -> bool:
+def use_runtime(model: bytes, library: str = "sim") -> bool:
     """Do the same through the C API, like another program; return whether it was loaded."""
-    api = Api(model)
+    api = Api(model, library=library)
     if api.status != 0:
         return False
     with api:

@@ -46,18 +46,21 @@ def attr_fields(attr: Any) -> dict[str, Any]:
 class Api:
     """One context; every method is one call, and returns what the call returned."""
 
-    def __init__(self, bundle: bytes, flags: int = 0, *, strict: bool = True) -> None:
-        self.library = open_library("sim")
+    def __init__(
+        self, bundle: bytes, flags: int = 0, *, strict: bool = True, library: str = "sim"
+    ) -> None:
+        self.library = open_library(library)
         self.handle = self.library.handle
-        self.control = Control(self.library)
-        self.control.set_caches(strict=strict)
+        if library == "sim":
+            self.control = Control(self.library)
+            self.control.set_caches(strict=strict)
         context = ffi.new("rknn_context *")
         self.data = ffi.from_buffer(bundle)
         self.status = lib.rkr_init(self.handle, context, self.data, len(bundle), flags, ffi.NULL)
         self.context = int(context[0])
 
     def __enter__(self) -> Api:
-        assert self.status == 0, self.control.last_message
+        assert self.status == 0, self.library.last_message()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,7 +8,9 @@ Small models of this repository, of further folders, and some that are made by h
 containers, each operator) are damaged in their commands, tables, or anywhere, opened, fed and
 run. A crash, memory that is lost, and more than a second of CPU are findings: each is reported
 with the command that repeats it. A number decides all of the damage, as long as the models are
-the same. With --coverage the same without sanitizers, and how much of each C file was executed.
+the same. With --driver they run on the open runtime, beside the stand-in for the NPU's device,
+which ends the process where a task reaches what is not the model's. With --coverage the same
+without sanitizers, and how much of each C file was executed.
 
 Prints how many ran and were refused, and the longest. Exits with 1 after findings.
 """
@@ -44,6 +46,8 @@ CHECKED = dataclasses.replace(
         ),
     },
 )
+#: The SoC of the models for a driver of the kernel.
+SOC_OF = {"rknpu": "rk3588", "rocket": "rk3588", "rknpu-heap": "rv1106"}
 COVERED = Build(["--coverage"], [], ())
 
 
@@ -156,11 +160,27 @@ def coverage(folder: Path) -> list[str]:
     return rows
 
 
+def beside(folder: Path, driver: str | None, env: dict[str, str]) -> dict[str, str]:
+    """Add the stand-in for the device of a driver to a process's variables."""
+    if driver is None:
+        return env
+    place = folder / "rknn_runtime" / "sim"
+    return {
+        **env,
+        "LD_PRELOAD": f"{env.get('LD_PRELOAD', '')} {place / 'librknn_board.so'}",
+        "RKNN_BOARD_NPU": driver,
+        "RKNN_BOARD_SOC": SOC_OF[driver],
+        "RKNN_BOARD_EMULATOR": str(place / "librknn_sim.so"),
+        "RKNN_OPEN_ASK": "never",
+    }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="of further .rknn files")
     parser.add_argument("--first", type=int, default=0, help="number of the first (0)")
     parser.add_argument("--count", type=int, default=100_000, help="how many (100000)")
+    parser.add_argument("--driver", choices=SOC_OF, help="on the open runtime, with this driver")
     parser.add_argument("--coverage", action="store_true", help="count what is executed instead")
     arguments = parser.parse_args()
     how = COVERED if arguments.coverage else CHECKED
@@ -169,7 +189,7 @@ def main() -> int:
         folder = Path(name)
         build(folder, how)
         command = [*WORKER, *(str(Path(given).resolve()) for given in arguments.folders)]
-        tally = hunt(numbers, command, environment(folder, how))
+        tally = hunt(numbers, command, beside(folder, arguments.driver, environment(folder, how)))
         print(tally)
         if arguments.coverage:
             print(

@@ -46,7 +46,7 @@ typedef struct {
     const open_block *list;
     const open_block *memory, *commands;
     uint32_t first, count;
-    uint32_t cores;    /* mask; 0: any */
+    uint32_t cores;    /* one, as a mask; 0: any */
     bool is_alone;     /* its tasks use or load a LUT */
     uint32_t base;     /* what addresses in the commands count from */
     uint32_t limit_ms; /* a job that takes longer has failed */

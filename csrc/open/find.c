@@ -23,14 +23,15 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static open_device *found; /* never freed: graphs of a parent still name its own */
 
-/* The driver of an open file; NULL: another one's. */
+/* The driver of an open file; NULL: another one's. /dev/rknpu answers the question, too, as it
+ * looks at a call's number alone, and says nothing. */
 static const open_driver *driver_of(open_device *device) {
     char name[NAME_BYTES] = "";
     struct drm_version version = {.name_bytes = sizeof name - 1, .name = name};
     if (open_call(device, _IOWR('d', DRM_VERSION, struct drm_version), &version) != 0) {
         return NULL;
     }
-    device->is_drm = true;
+    device->is_drm = name[0] != '\0';
     device->version = (uint32_t)(version.major * 10000 + version.minor * 100 + version.patch);
     return strcmp(name, open_rknpu.name) == 0    ? &open_rknpu
            : strcmp(name, open_rocket.name) == 0 ? &open_rocket

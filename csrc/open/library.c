@@ -201,9 +201,16 @@ int api_compute(api_context *ctx) {
     return api_execute(ctx);
 }
 
+/* The one core that a run uses: the tasks are those of one core. 0: the driver chooses, also where
+ * all are allowed. */
+static uint32_t choose_core(const api_context *ctx) {
+    const uint32_t all = (1u << ctx->model->cores) - 1, mask = ctx->core_mask & all;
+    return mask == all ? 0 : mask & (0u - mask);
+}
+
 int api_run_on_cores(api_context *ctx, int32_t timeout_ms) {
     struct timespec begin, end;
-    wanted = (open_terms){.cores = ctx->core_mask,
+    wanted = (open_terms){.cores = choose_core(ctx),
                           .limit_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0};
     clock_gettime(CLOCK_MONOTONIC, &begin);
     const int status = api_run(ctx);

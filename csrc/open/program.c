@@ -175,8 +175,7 @@ static bool run_tasks(open_program *program, uint32_t first, uint32_t count, boo
                           .commands = &program->commands,
                           .first = first,
                           .count = count,
-                          .cores = terms.cores &
-                                   (0u - terms.cores), /* the tasks are those of one core */
+                          .cores = terms.cores,
                           .is_alone = is_alone,
                           .base = has_base(program) ? program->memory.address : 0,
                           .limit_ms = terms.limit_ms == 0 ? LIMIT_MS : terms.limit_ms};

@@ -30,7 +30,7 @@ typedef struct {
 
 /* How a run is to be executed. */
 typedef struct {
-    uint32_t cores;    /* mask; 0: any */
+    uint32_t cores;    /* one, as a mask; 0: any */
     uint32_t limit_ms; /* of a job; 0: the usual one */
 } open_terms;
 

@@ -32,7 +32,7 @@ static int create(open_device *device, struct rknpu_memory *memory) {
             device->create_bytes = lengths[i];
             return 0;
         }
-        if (errno != ENOTTY && errno != EINVAL) {
+        if (errno != ENOTTY && errno != EINVAL && errno != EFAULT) {
             return -1;
         }
     }

@@ -64,14 +64,15 @@ def start(tmp_path, beside_device):
     """
     started = []
 
-    def start_program(driver: str, soc: str, code: str, *words: object):
+    def start_program(driver: str, soc: str, code: str, *words: object, **variables: str):
         ours = {"XDG_CACHE_HOME": str(tmp_path), "RKNN_BOARD_BUSY": str(tmp_path / "busy")}
         started.append(
             subprocess.Popen(
                 [sys.executable, "-c", HEAD + code, *map(str, words)],
-                env={**beside_device(driver, soc), **ours},
+                env={**beside_device(driver, soc), **ours, **variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 text=True,
             )
         )

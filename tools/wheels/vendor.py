@@ -8,8 +8,9 @@ pass the archive, as its .so wants uClibc. For each, the wheel of its machine is
 checkout. A model runs on the runtime that its container is for, in every way that the API has, and
 on the simulated one; the table shows the outcome, how many ways gave equal bytes, and whether the
 runtime describes it as this project reads the file. Both share the arithmetic of a task; the
-comparison proves everything around it. Needs root and the packages of `make test-arm`. The vendor's
-files stay where they are.
+comparison proves everything around it. With --submissions nothing is executed: what the runtime
+and the open runtime submit is compared word by word (vendor_submits.py). Needs root and the
+packages of `make test-arm`. The vendor's files stay where they are.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ MINI = 0x10
 #: emulator, which executes for both, says that it does not know a command.
 GOOD = {"ok", "refused", "not emulated"}
 
+#: What is run for each model, by whether only submissions are compared.
+SCRIPTS = {False: "vendor_model.py", True: "vendor_submits.py"}
 #: Runs inside a root, in a folder with all that is copied below.
 SCRIPT = r"""
 python3 -m venv --system-site-packages env || exit
@@ -45,7 +48,7 @@ env/bin/python -m pip install --no-index --no-cache-dir --disable-pip-version-ch
     --quiet ./*.whl || exit
 for model in models/*; do
     VENDOR_MODEL=$model VENDOR_LOG=$model.log LD_PRELOAD=$PWD/device.so \
-        timeout 900 env/bin/python vendor_model.py "$LIBRARY" "$model" \
+        timeout 900 env/bin/python "$SCRIPT" "$LIBRARY" "$model" \
         > "$model.said" 2> "$model.errors"
     echo $? > "$model.status"
     echo "$(date +%T) $NAME: ${model#models/} of $COUNT" >&2
@@ -82,7 +85,7 @@ def fill(folder: Path, library: Path, models: list[Path], machine: str) -> None:
     sdist = build_sdist(folder)
     build_wheel(f"manylinux-{machine}", sdist, folder, library if is_mini(library) else None)
     sdist.unlink()
-    for name in ("vendor_bindings.py", "vendor_model.py"):
+    for name in ("vendor_bindings.py", *SCRIPTS.values()):
         shutil.copy(HERE / name, folder)
     if not is_mini(library):
         shutil.copy(library, folder / "librknnrt.so")
@@ -114,7 +117,7 @@ def verdict(model: Path) -> tuple[str, str]:
     return word, errors[-1] if errors else f"exit status {status}"
 
 
-def run_models(library: Path, models: list[Path]) -> list[tuple[str, str]]:
+def run_models(library: Path, models: list[Path], script: str) -> list[tuple[str, str]]:
     """Run models on a library in its root and return their verdicts."""
     name = root_for(library)
     with debian.locked(CACHE / "roots" / f"{name}.lock"):
@@ -129,6 +132,7 @@ def run_models(library: Path, models: list[Path]) -> list[tuple[str, str]]:
                 "LANG": "C.UTF-8",
                 "LIBRARY": "" if is_mini(library) else "./librknnrt.so",
                 "COUNT": str(len(models)),
+                "SCRIPT": script,
                 "NAME": name,
             }
             command = debian.command_inside(root, f"cd /tmp/{folder.name} && {SCRIPT}")
@@ -155,6 +159,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", type=Path, nargs="+", help="a .rknn file, or a folder of some")
     parser.add_argument("--library", type=Path, action="append", required=True)
+    parser.add_argument("--submissions", action="store_true", help="compare what is submitted")
     arguments = parser.parse_args()
     libraries = [library.resolve(strict=True) for library in arguments.library]
     names = [root_for(library) for library in libraries]
@@ -166,7 +171,8 @@ def main() -> None:
     started, bad = time.monotonic(), 0
     chosen = [models_for(library, arguments.models) for library in libraries]
     with ThreadPoolExecutor() as pool:
-        results = pool.map(run_models, libraries, chosen)
+        scripts = [SCRIPTS[arguments.submissions]] * len(libraries)
+        results = pool.map(run_models, libraries, chosen, scripts)
         for library, models, verdicts in zip(libraries, chosen, results):
             bad += show(library, models, verdicts)
     print(f"\n{(time.monotonic() - started) / 60:.0f} minutes")

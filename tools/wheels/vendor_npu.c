@@ -11,7 +11,10 @@
  *
  * What is to be known goes to the file VENDOR_LOG, a line each: `changed REGISTER FROM TO`
  * for a command that is not the file's, `wrong ...` for what cannot be executed, and
- * `job TASKS FLAGS`. */
+ * `job TASKS FLAGS`.
+ *
+ * With VENDOR_TRACE nothing is executed: that file gets all that is submitted, but for addresses.
+ */
 #include "vendor_npu.h"
 
 #include "emulator/convolution.h"
@@ -385,12 +388,50 @@ static void run_entry(context *c, uint8_t *region, uint64_t base, uint32_t index
     }
 }
 
+/* ---- what is submitted ---- */
+
+#define CHAIN_WORDS 4
+#define VALUE ((uint64_t)UINT32_MAX << 16)
+
+/* `submit FLAGS CORES PRIORITY HAS_BASE`, a `range` for each core, then `task NODE ENABLED
+ * INTERRUPTS CLEARED FLAGS` and its words, the chain's four among them; addresses are left out. */
+static void trace(const char *path, const uint8_t *region, const struct npu_submit *submit,
+                  uint64_t tasks, uint32_t start, uint32_t count) {
+    FILE *log = needed(fopen(path, "a"));
+    fprintf(log, "submit %u %u %d %d\n", submit->flags, submit->core_mask, submit->priority,
+            submit->base != 0);
+    fprintf(log, "range %u %u\n", submit->task_start, submit->task_number);
+    for (uint32_t i = 0; i < NPU_CORES; i++) {
+        fprintf(log, "range %u %u\n", submit->cores[i].start, submit->cores[i].number);
+    }
+    for (uint32_t i = start; i < start + count; i++) {
+        const task_entry task = task_at(region, tasks, i);
+        const uint64_t at = task.commands + (task.commands < submit->base ? submit->base : 0);
+        fprintf(log, "task %u %u %u %u %u", task.node, task.enabled, task.interrupts, task.clear,
+                task.flags);
+        for (uint64_t k = 0; k < task.words + CHAIN_WORDS; k++) {
+            uint64_t word;
+            memcpy(&word, region + at + k * WORD_BYTES, WORD_BYTES);
+            const bool is_chain = word >> 48 == 0x0101 && (word & 0xffff) == 0x10;
+            const bool is_left_out = is_chain || is_address((uint32_t)(word & 0xffff));
+            fprintf(log, " %016llx", (unsigned long long)(is_left_out ? word & ~VALUE : word));
+        }
+        fputc('\n', log);
+    }
+    fclose(log);
+}
+
 int npu_run(uint8_t *region, struct npu_submit *submit, uint64_t tasks) {
     const bool is_one_list = submit->cores[0].number != 0;
     const uint32_t start = is_one_list ? submit->cores[0].start : submit->task_start;
     const uint32_t count = is_one_list ? submit->cores[0].number : submit->task_number;
+    const char *path = getenv("VENDOR_TRACE");
     submit->task_counter = submit->task_number;
     if (!is_ready(region)) {
+        return 0;
+    }
+    if (path != NULL) {
+        trace(path, region, submit, tasks, start, count);
         return 0;
     }
     uint64_t at = 0;

@@ -355,6 +355,7 @@ static int rknpu_run(struct npu *npu, struct rknpu_submit *submit) {
         return refuse(ETIMEDOUT, "commands that the NPU does not reach");
     }
     uint32_t interrupts = 0;
+    note("cores", submit->cores);
     note("tasks", count);
     scramble_npu(npu->machine, seed++);
     submit->done = run_npu(npu->machine, (uint32_t)begin.commands, amount_of(begin.words), count,
@@ -614,7 +615,8 @@ int ioctl(int file, unsigned long request, void *argument) {
         status = ask_fence(file, argument);
     } else if (npu != NULL && type == 'b' && number == 2) {
         status = export_fence(npu, argument);
-    } else if (npu != NULL && type == (has_files() ? 'r' : 'd')) {
+    } else if (npu != NULL &&
+               (has_files() || type == 'd')) { /* /dev/rknpu looks at numbers alone */
         status = has_files() ? rknpu_call(npu, number, argument) : drm_call(npu, number, argument);
     } else {
         pthread_mutex_unlock(&lock);

@@ -1,0 +1,81 @@
+"""What programs ask of a runtime beside running: cores, runs that go on, memory of their own."""
+
+from __future__ import annotations
+
+import pytest
+from paths import DATA
+
+DRIVERS = ("rknpu", "rocket")
+SMALL = DATA / "models" / "ic3_w37_rk3588.rknn"
+
+BEGIN = """\
+import mmap, os
+from rknn_runtime import CoreMask, InitFlag, TensorMemory
+from rknn_runtime.npu import raw
+with Model(sys.argv[1], library="sim") as model:
+    given = inputs(model)
+    expected = answers(model, *given)
+
+def outputs(model):
+    for i in range(len(model.outputs)):
+        model.output_memory(i).sync_from_device()
+    return [model.output_f32(i).copy() for i in range(len(model.outputs))]
+"""
+
+FLIGHT = """\
+with Model(sys.argv[1], library="open", flags=InitFlag.FENCE_OUT_OUTSIDE) as model:
+    found = []
+    for _ in range(3):
+        model.input_view()[...] = given[0]
+        model.input_memory().sync_to_device()
+        raw.start(model).wait()
+        found.append(same(outputs(model), expected))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_run_goes_on_after_the_call(run, driver):
+    """On a thread of the runtime, as nodes on the CPU follow the NPU's last job."""
+    assert run(driver, "rk3588", BEGIN + FLIGHT, SMALL) == [True] * 3
+
+
+FOREIGN = """\
+with Model(sys.argv[1], library="open") as model:
+    size = model.input_memory().size_bytes
+    fd = os.memfd_create("camera")
+    os.ftruncate(fd, size + mmap.PAGESIZE)
+    memory = TensorMemory.from_fd(model, fd, size)
+    model.bind_input(0, memory)
+    model.input_view()[...] = given[0]
+    memory.sync_to_device()
+    model.run()
+    print(json.dumps(same(outputs(model), expected)))
+"""
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_an_input_in_memory_of_another_device_is_read(run, driver):
+    """It is copied to the NPU's."""
+    assert run(driver, "rk3588", BEGIN + FOREIGN, SMALL) is True
+
+
+CORES = """\
+for mask in (CoreMask.AUTO, CoreMask.CORE_2, CoreMask.CORE_0_1, CoreMask.CORE_0_1_2):
+    with Model(sys.argv[1], library="open", core_mask=mask) as model:
+        print("mask", file=sys.stderr)
+        assert same(answers(model, *given), expected)
+"""
+
+
+def test_a_run_uses_one_of_the_cores_that_it_may_use(start):
+    """The driver chooses if it may be any."""
+    variables = {"RKNN_BOARD_LOG": "1", "RKNN_OPEN_ASK": "never"}
+    done = start("rknpu", "rk3588", BEGIN + CORES, SMALL, **variables)
+    said = done.communicate(timeout=300)[1]
+    assert done.returncode == 0, said
+    found = [
+        {line.split()[-1] for line in part.splitlines() if " cores " in line}
+        for part in said.split("mask\n")[1:]
+    ]
+    assert found == [{"0"}, {"4"}, {"1"}, {"0"}]

@@ -1,0 +1,182 @@
+"""Compare what a vendor's runtime and the open runtime submit for one model, word by word.
+
+    python vendor_submits.py LIBRARY MODEL
+
+LIBRARY "" is the one that the package finds. The device executes nothing (vendor_npu.c). In every
+way to bind that the vendor's runtime takes, all tasks of a run are compared in their order: node,
+blocks, interrupts, every command word but addresses; then how they are cut into jobs, and each
+job's flags, cores, priority and ranges. The last line begins with ``ok`` or ``differs``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from vendor_bindings import (
+    COPYING,
+    ZERO_COPY,
+    CallFailed,
+    Client,
+    Way,
+    in_child,
+    run_bound,
+    run_copying,
+)
+
+from rknn_runtime.modelfile import read_layers
+from rknn_runtime.modelfile.reader import read
+from rknn_runtime.modelfile.soc import FULL_RUNTIME
+from rknn_runtime.npu.library import open_library
+
+#: Words behind a task's own that lead to the next one.
+CHAIN = 4
+
+
+@dataclass
+class Task:
+    """A task as it is submitted."""
+
+    node: int
+    enabled: int
+    interrupts: int
+    cleared: int
+    flags: int
+    words: tuple[str, ...]
+
+    @property
+    def identity(self) -> tuple[int, int, int]:
+        """What tells it from other tasks of the model."""
+        return self.node, self.enabled, len(self.words)
+
+
+@dataclass
+class Job:
+    """A call that submits."""
+
+    flags: int
+    cores: int
+    priority: int
+    has_base: bool
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
+
+
+def read_jobs(path: Path) -> list[Job]:
+    """Read what ``vendor_npu.c`` has written."""
+    jobs: list[Job] = []
+    for line in path.read_text("ascii").splitlines() if path.exists() else []:
+        kind, *words = line.split()
+        if kind == "submit":
+            flags, cores, priority, has_base = map(int, words)
+            jobs.append(Job(flags, cores, priority, bool(has_base)))
+        elif kind == "range":
+            jobs[-1].ranges.append((int(words[0]), int(words[1])))
+        else:
+            node, enabled, interrupts, cleared, flags = map(int, words[:5])
+            jobs[-1].tasks.append(Task(node, enabled, interrupts, cleared, flags, tuple(words[5:])))
+    return jobs
+
+
+def submitted(library: str | None, model: bytes, way: Way, number: int) -> list[Job] | str:
+    """Return the jobs of one run, or why there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace")
+
+        def run() -> str:
+            os.environ["VENDOR_TRACE"] = str(path)
+            os.environ["RKNN_OPEN_ASK"] = "never"
+            try:
+                with Client(open_library(library), model, library is None or is_full) as client:
+                    (run_copying if way.is_copying else run_bound)(client, way, number)
+            except CallFailed as error:
+                return str(error)
+            return ""
+
+        is_full = read(model).runtime == FULL_RUNTIME
+        failure = in_child(run)
+        return failure or read_jobs(path)
+
+
+def differences(theirs: list[Job], ours: list[Job], names: list[str]) -> Counter[str]:
+    """Return each difference in words, and how often it is met."""
+    found: Counter[str] = Counter()
+    one = [task for job in theirs for task in job.tasks]
+    other = [task for job in ours for task in job.tasks]
+    keys = [[task.identity for task in tasks] for tasks in (one, other)]
+    same: set[int] = set()
+    pairs: list[tuple[Task, Task]] = []
+    for tag, i, i_end, j, j_end in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+        if tag == "equal":
+            pairs += zip(one[i:i_end], other[j:j_end])
+            same.update(map(id, one[i:i_end]))
+            continue
+        found.update(f"task of {names[task.node]} only theirs" for task in one[i:i_end])
+        found.update(f"task of {names[task.node]} only ours" for task in other[j:j_end])
+    for mine, its in pairs:
+        found.update(task_differences(mine, its))
+    cuts = [
+        [(job.flags, job.cores, job.priority, job.has_base, [t.identity for t in kept])
+         for job in jobs
+         if (kept := [t for t in job.tasks if t.identity in {u.identity for u, _ in pairs}])]
+        for jobs in (theirs, ours)
+    ]  # fmt: skip
+    if [cut[-1] for cut in cuts[0]] != [cut[-1] for cut in cuts[1]]:
+        found[f"{len(cuts[0])} jobs theirs, {len(cuts[1])} ours"] += 1
+    else:
+        for mine, its in zip(*cuts):
+            for name, a, b in zip(("flags", "cores", "priority", "base"), mine, its):
+                if a != b:
+                    found[f"job's {name} {a} theirs, {b} ours"] += 1
+    return found
+
+
+def task_differences(theirs: Task, ours: Task) -> list[str]:
+    """Return the differences of a task that both submit."""
+    found = [
+        f"task's {name} {getattr(theirs, name):x} theirs, {getattr(ours, name):x} ours"
+        for name in ("interrupts", "cleared", "flags")
+        if getattr(theirs, name) != getattr(ours, name)
+    ]
+    for at, (a, b) in enumerate(zip(theirs.words, ours.words)):
+        if a != b:
+            is_chain = at >= len(theirs.words) - CHAIN
+            what = "chain" if is_chain else f"register {a[-4:]}"
+            found.append(f"{what}: {a} theirs, {b} ours" if is_chain else f"{what} differs")
+    return found
+
+
+def main() -> None:
+    library, path = sys.argv[1:]
+    model = Path(path).read_bytes()
+    is_full = read(model).runtime == FULL_RUNTIME
+    names = [layer.operator for layer in read_layers(model)]
+    total: Counter[str] = Counter()
+    equal = ways = 0
+    for number, way in enumerate(ZERO_COPY + COPYING if is_full else ZERO_COPY):
+        theirs = submitted(library or None, model, way, number)
+        if isinstance(theirs, str):
+            continue  # the vendor's runtime refuses this way
+        ours = submitted("open", model, way, number)
+        ways += 1
+        found = (
+            Counter([f"here {ours}"]) if isinstance(ours, str) else differences(theirs, ours, names)
+        )
+        equal += not found
+        total.update(
+            {
+                f"{what} ({way.name})" if isinstance(ours, str) else what: count
+                for what, count in found.items()
+            }
+        )
+    said = "; ".join(f"{what} x{count}" for what, count in total.most_common(12))
+    print(f"{'ok' if equal == ways else 'differs'}: {equal} of {ways} ways equal; {said}")
+
+
+if __name__ == "__main__":
+    main()
