@@ -135,9 +135,9 @@ typedef int rkr_emu_get_task_fn(const rkr_emu *emu, uint32_t task, rkr_emu_task 
 
 /* The command words of a task for the inputs as they were set, with `base` added to addresses in
  * the machine's memory: as the file has them, or written out in full so that they rely on no other
- * task. `*count` is the room, then how many there are; RKR_ERR_OVERFLOW
- * and nothing written if it is too small. The four words that lead to the next task are not among
- * them. */
+ * task. `*count` is the room, then how many there are. RKR_ERR_OVERFLOW and nothing written if it
+ * is too small, RKR_EMU_ERR_UNKNOWN if nobody knows the words for these inputs. The four words that
+ * lead to the next task are not among them. */
 typedef int rkr_emu_get_commands_fn(const rkr_emu *emu, uint32_t task, int is_whole, uint32_t base,
                                     uint64_t *words, size_t *count);
 

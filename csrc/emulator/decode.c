@@ -327,7 +327,7 @@ static void note_factors(const decoder *d, const emu_task_entry *entry, emu_node
 
 /* For a driver that starts each task by itself. */
 static void keep_whole(const decoder *d, const emu_task_entry *entry, const emu_task *task) {
-    emu_effective r = {.is_final = d->emu->model->is_mini};
+    emu_effective r = {.family = d->emu->soc->family, .is_final = d->emu->model->is_mini};
     for (uint32_t bit = 0; bit < 8; bit++) {
         const uint32_t block = enabled_block[bit];
         if ((entry->enabled >> bit & 1) != 0 && block != 0) {
@@ -338,6 +338,60 @@ static void keep_whole(const decoder *d, const emu_task_entry *entry, const emu_
         }
     }
     (void)emu_keep_whole(d->emu, (uint32_t)(task - d->emu->tasks), entry, &r);
+}
+
+static bool is_relocated(const decoder *d, uint32_t number) {
+    const uint32_t block = number >> 12;
+    return d->is_address[block][d->group[block]][(number & 0x3ff) >> 2] != 0;
+}
+
+/* Whether the file relocates a stage's values of channels, which RK3576 has in two places. */
+static bool has_values(const decoder *d, const emu_stage *stage, uint32_t number) {
+    const bool has_two = d->emu->soc->family == EMU_RK3576;
+    return stage->block_parts == 0 || is_relocated(d, number) ||
+           (has_two && is_relocated(d, number + 4));
+}
+
+/* Whether all addresses that a task uses are the file's to relocate. */
+static bool has_addresses(const decoder *d, const emu_task *task) {
+    const emu_family family = d->emu->soc->family;
+    const bool is_later = family == EMU_RK3562 || family == EMU_RK3576;
+    const emu_dpu *dpu = &task->dpu;
+    switch (task->kind) {
+    case EMU_TASK_CONVOLUTION:
+        if (!is_relocated(d, is_later ? 0x1088 : 0x1070) || !is_relocated(d, 0x1110)) {
+            return false;
+        }
+        break;
+    case EMU_TASK_DPU:
+        break;
+    case EMU_TASK_POOLING:
+        return is_relocated(d, 0x6070) && is_relocated(d, 0x701c);
+    default:
+        return true;
+    }
+    return is_relocated(d, is_later ? 0x4018 : 0x4020) &&
+           (!dpu->from_memory || is_relocated(d, 0x5018)) &&
+           (dpu->ew.op == EMU_EW_NONE || dpu->ew.source != EMU_MEMORY || is_relocated(d, 0x5038)) &&
+           has_values(d, &dpu->bs, 0x5020) && has_values(d, &dpu->bn, 0x502c);
+}
+
+/* Whether the file relocates the addresses of a task, and nothing else: only then does an NPU whose
+ * memory is elsewhere reach what was checked here. */
+static bool check_relocation(const decoder *d, const emu_task_entry *entry, const emu_task *task) {
+    for (uint32_t bit = 0; bit < 8; bit++) {
+        const uint32_t block = (entry->enabled >> bit & 1) != 0 ? enabled_block[bit] : 0;
+        for (uint32_t i = 0; block != 0 && i < EMU_BLOCK_REGISTERS; i++) {
+            const uint32_t number = block << 12 | i << 2;
+            const bool holds = emu_holds_address(d->emu->soc->family, number);
+            const uint32_t value = d->registers[block][d->group[block]][i];
+            if (is_relocated(d, number) != holds && (!holds || value != 0)) {
+                return emu_refuse(d->emu, "register %04x, which is%s relocated", number,
+                                  holds ? " not" : "");
+            }
+        }
+    }
+    return has_addresses(d, task) || emu_refuse(d->emu, "an address that is not relocated");
 }
 
 static void decode_entry(decoder *d, const emu_task_entry *entry, emu_task *task) {
@@ -359,6 +413,7 @@ static void decode_entry(decoder *d, const emu_task_entry *entry, emu_task *task
     task->node = entry->node;
     task->enabled = entry->enabled;
     understood = understood && decode_task(d, entry->enabled, task);
+    understood = understood && (emu->model->is_address == NULL || check_relocation(d, entry, task));
     if (emu->whole != NULL) {
         keep_whole(d, entry, task);
     }

@@ -82,7 +82,8 @@ static int bind_image(rkr_emu *emu, uint32_t index, uint32_t form) {
         conv->in_w = conv->file_in_w;
         conv->in_line = conv->file_in_line;
         conv->is_bound = true;
-        conv->reads_quantized = form != RKR_EMU_AS_NATIVE && form != RKR_EMU_AS_PIXELS;
+        conv->reads_quantized = form != RKR_EMU_AS_NATIVE && form != RKR_EMU_AS_PIXELS &&
+                                form != RKR_EMU_AS_STORED_EDGE;
         conv->conversion =
             in_file && form == RKR_EMU_AS_PIXELS ? conv->file_conversion : conversion;
         const uint32_t width = tensor->public.dims[3];

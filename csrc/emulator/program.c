@@ -43,22 +43,40 @@ typedef struct {
     uint32_t n;
 } writer;
 
-/* What mini containers, which relocate nothing, have addresses in. */
-static bool holds_address(uint32_t number) {
-    static const uint16_t numbers[] = {0x1070, 0x1110, 0x4020, 0x5018, 0x5020,
-                                       0x502c, 0x5038, 0x6070, 0x701c};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        if (numbers[i] == number) {
-            return true;
-        }
+bool emu_holds_address(emu_family family, uint32_t number) {
+    switch (number) {
+    case 0x5018:
+    case 0x5020:
+    case 0x502c:
+    case 0x5038:
+    case 0x6070:
+    case 0x701c:
+        return true;
+    case 0x1070:
+    case 0x4020:
+        return family != EMU_RK3562 && family != EMU_RK3576 && family != EMU_RV1103B;
+    case 0x1110:
+        return family != EMU_RV1103B;
+    case 0x1088:
+    case 0x4018:
+        return family == EMU_RK3562 || family == EMU_RK3576;
+    case 0x5024:
+    case 0x5030:
+        return family == EMU_RK3576;
+    case 0x1034:
+    case 0x1038:
+    case 0x4010:
+        return family == EMU_RV1103B;
+    default: /* compressed weights in parts */
+        return family == EMU_RK3566 && number >= 0x1114 && number <= 0x112c;
     }
-    return false;
 }
 
 static void add(writer *w, const emu_effective *r, uint32_t number) {
     const uint32_t block = number >> 12, i = (number & 0x3ff) >> 2;
     w->words[w->n] = word_of(block, number, r->values[block][i]);
-    w->is_address[w->n++] = r->is_final ? holds_address(number) : r->is_address[block][i];
+    w->is_address[w->n++] =
+        r->is_final ? emu_holds_address(r->family, number) : r->is_address[block][i];
 }
 
 static void add_registers(writer *w, const emu_effective *r) {
@@ -105,10 +123,29 @@ bool emu_keep_whole(rkr_emu *emu, uint32_t task, const emu_task_entry *entry,
 
 /* ---- what a binding changes ---- */
 
-/* Whether a convolution reads an image of a SoC whose file leaves the conversion of pixels to the
- * runtime. */
+/* Whether a convolution reads an image in a way that changes its commands: of a SoC whose file
+ * leaves the conversion of pixels to the runtime, or values that the file would convert again. */
 static bool is_bound(const rkr_emu *emu, const emu_task *task) {
-    return task->kind == EMU_TASK_CONVOLUTION && task->conv.is_bound && !emu->soc->converts_in_file;
+    return task->kind == EMU_TASK_CONVOLUTION && task->conv.is_bound &&
+           (!emu->soc->converts_in_file || (emu->model->is_mini && task->conv.reads_quantized));
+}
+
+/* RV1106's words that convert nothing, as librknnmrt 2.3.2 writes them. */
+static uint32_t unconverted_value(uint32_t number, uint32_t value) {
+    switch (number) {
+    case 0x101c:
+    case 0x1058:
+    case 0x105c:
+    case 0x108c:
+        return 0;
+    case 0x104c:
+        return 0x9;
+    case 0x1050:
+    case 0x1054:
+        return 0x10001;
+    default:
+        return value;
+    }
 }
 
 #define BYPASS 0xbu              /* 104c, as files have it */
@@ -152,7 +189,8 @@ static uint32_t bound_value(const emu_task *task, uint32_t number, uint32_t valu
                    : value;
     }
     case 0x1180:
-        return (1u << (4 * channels)) - 1;
+        return conversion->on || conv->wide || conv->reads_quantized ? (1u << (4 * channels)) - 1
+                                                                     : value;
     default:
         return value;
     }
@@ -217,13 +255,17 @@ int rkr_emu_get_commands(const rkr_emu *emu, uint32_t task, int is_whole, uint32
     const size_t n = is_whole ? emu->whole[task].n_words : entry->words;
     const size_t room = *count;
     *count = n;
+    if (words != NULL && is_bound(emu, decoded) && emu->soc->family == EMU_RV1103B) {
+        return RKR_EMU_ERR_UNKNOWN; /* nobody has seen those words */
+    }
     for (size_t i = 0; i < n && n <= room; i++) {
         const uint32_t number = (uint32_t)(from[i] & 0xffff);
         uint32_t value = (uint32_t)(from[i] >> 16);
         if (is_address != NULL && is_address[i]) {
             value += base;
         } else if (is_bound(emu, decoded)) {
-            value = bound_value(decoded, number, value);
+            value = emu->model->is_mini ? unconverted_value(number, value)
+                                        : bound_value(decoded, number, value);
         }
         words[i] = (from[i] & ~((uint64_t)UINT32_MAX << 16)) | (uint64_t)value << 16;
     }

@@ -11,8 +11,12 @@ typedef struct {
     const uint8_t *is_address[EMU_BLOCKS];
     const uint8_t *is_written[EMU_BLOCKS]; /* by the file, so far */
     const uint32_t *known[EMU_BLOCKS];     /* not 0: some file writes this register */
-    bool is_final;                         /* the file has relocated nothing */
+    emu_family family;
+    bool is_final; /* the file has relocated nothing */
 } emu_effective;
+
+/* Whether a register holds an address in memory. */
+bool emu_holds_address(emu_family family, uint32_t number);
 
 /* A task in full. */
 typedef struct emu_whole {

@@ -37,6 +37,7 @@ static int collect_tasks(open_program *program) {
         node->first = node->count == 0 ? n : node->first;
         node->count++;
         node->uses_lut = node->uses_lut || task.uses_lut || task.loads_lut;
+        program->uses_lut = program->uses_lut || node->uses_lut;
         program->tasks[n] = (open_task){.enabled = task.enabled,
                                         .interrupts = task.interrupts,
                                         .cleared = task.cleared,
@@ -191,8 +192,10 @@ bool open_program_run(open_program *program, uint32_t first, uint32_t end, open_
         }
         program->bindings = info.bindings;
     }
-    /* A node with a LUT is a job of its own, unless its tasks load all that they use. */
+    /* A node with a LUT is a job of its own, unless its tasks load all that they use. On SoCs with
+     * a base all jobs of a network that has one are alike, as librknnmrt does it. */
     const open_driver *driver = program->device->driver;
+    const bool are_alone = has_base(program) && program->uses_lut;
     uint32_t begin = 0, count = 0;
     for (uint32_t i = first; i < end; i++) {
         const open_node *node = &program->nodes[i];
@@ -201,8 +204,8 @@ bool open_program_run(open_program *program, uint32_t first, uint32_t end, open_
         }
         const uint32_t most = driver->most_tasks;
         const bool is_full = most != 0 && count != 0 && count + node->count > most;
-        const bool is_alone = node->uses_lut && !driver->starts_each;
-        if ((is_alone || is_full) && !run_tasks(program, begin, count, false, terms)) {
+        const bool is_alone = node->uses_lut && !driver->starts_each && !are_alone;
+        if ((is_alone || is_full) && !run_tasks(program, begin, count, are_alone, terms)) {
             return false;
         }
         count = is_alone || is_full ? 0 : count;
@@ -215,5 +218,5 @@ bool open_program_run(open_program *program, uint32_t first, uint32_t end, open_
             count += node->count;
         }
     }
-    return run_tasks(program, begin, count, false, terms);
+    return run_tasks(program, begin, count, are_alone, terms);
 }

@@ -25,6 +25,7 @@ typedef struct {
     uint32_t *numbers; /* of the tasks, in the emulator's list */
     uint32_t n_tasks;
     bool is_whole;     /* tasks are written out in full */
+    bool uses_lut;     /* one of its nodes on the NPU does */
     uint32_t bindings; /* of the emulator, when commands were written */
 } open_program;
 

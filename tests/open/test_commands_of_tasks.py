@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from paths import DATA, PROJECT
@@ -15,8 +17,8 @@ PIXELS, STORED, NATIVE = lib.RKR_EMU_AS_PIXELS, lib.RKR_EMU_AS_STORED, lib.RKR_E
 class Commands:
     """A model in memory of this process, and the words of its tasks."""
 
-    def __init__(self, path):
-        self.data = path.read_bytes()
+    def __init__(self, model):
+        self.data = model if isinstance(model, bytes) else model.read_bytes()
         self.memory = None
         library = open_library("sim")
         self.call = lambda name, *words: ffi.cast(
@@ -47,6 +49,13 @@ class Commands:
         }
         values = bytes(size[form])
         assert self.call("set_input", self.emulator, 0, form, values, len(values)) == 0
+
+    def refusal(self, task):
+        """Why a task is not understood; empty if it is."""
+        found, node = ffi.new("rkr_emu_task *"), ffi.new("rkr_emu_node *")
+        assert self.call("get_task", self.emulator, task, found) == 0
+        assert self.call("get_node", self.emulator, found.node, node) == 0
+        return "" if found.is_understood else ffi.string(node.reason).decode()
 
     def words(self, task, base=0, *, whole=0):
         count = ffi.new("size_t *", 1 << 14)
@@ -106,6 +115,16 @@ def test_addresses_alone_depend_on_where_the_memory_is():
     ]
     assert {int(d) >> 16 for each in differences for d in each if d} == {0x10000}
     assert sum(np.count_nonzero(each) for each in differences) > model.tasks
+
+
+def test_a_task_whose_addresses_are_not_those_that_the_file_relocates_is_not_understood():
+    """What is added to another register was never checked; an address without it lies elsewhere."""
+    good = SHAPES.read_bytes()
+    results = re.compile(rb"\x20\x40(?=....\x01\x10)", re.DOTALL)  # 4020, of the DPU
+    moved = Commands(results.sub(b"\xfc\x40", good, count=3))
+    tasks = range(moved.tasks)
+    assert not any(map(Commands(good).refusal, tasks))
+    assert any("register 40fc, which is relocated" in moved.refusal(task) for task in tasks)
 
 
 def test_a_task_in_full_writes_every_register_that_the_file_wrote_before_it():

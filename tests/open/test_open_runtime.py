@@ -108,6 +108,34 @@ print(json.dumps(found))
 """
 
 
+WAYS = """\
+import vendor_bindings
+data = open(sys.argv[1], "rb").read()
+both = [vendor_bindings.results(name, data, json.loads(sys.argv[2])) for name in ("sim", "open")]
+found = {
+    way.name: one == other if isinstance(one, str) or isinstance(other, str) else same(one, other)
+    for (way, one), (_, other) in zip(*both)
+}
+print(json.dumps([len(found), [name for name, is_same in found.items() if not is_same]]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("driver", "soc", "is_full", "count"),
+    [
+        ("rknpu", "rk3588", True, 14),
+        ("rocket", "rk3588", True, 14),
+        ("rknpu-heap", "rv1106", False, 9),
+    ],
+)
+def test_each_way_of_binding_is_that_of_the_simulated_runtime(run, driver, soc, is_full, count):
+    """All types of an image, converted, passed through, and copied."""
+    path = TESTS / "data" / "models" / f"ic3_w37_{soc}.rknn"
+    tools = str(PROJECT / "tools" / "wheels")
+    words = path, str(is_full).lower()
+    assert run(driver, soc, WAYS, *words, PYTHONPATH=tools) == [count, []]
+
+
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("model", ["ic3_w37", "fp16_ic1_w37"])
 def test_each_binding_of_an_image_has_its_own_commands(run, driver, model):

@@ -21,6 +21,7 @@
 #include "emulator/dpu_fast.h"
 #include "emulator/nodes.h"
 #include "emulator/pooling.h"
+#include "emulator/program.h"
 
 /* The decoder comes along here, with two of its functions replaced: the commands are kept when the
  * file is opened, and weights may lie in any memory, as nobody can tell where the runtime's are. */
@@ -226,22 +227,7 @@ static uint32_t find_entry(const uint8_t *region, uint64_t tasks, uint32_t start
 /* ---- commands ---------------------------------------------------------------- */
 
 static bool is_address(uint32_t number) {
-    static const uint16_t common[] = {0x5018, 0x5020, 0x502c, 0x5038, 0x6070, 0x701c};
-    static const uint16_t first[] = {0x1070, 0x1110, 0x4020};
-    static const uint16_t later[] = {0x1088, 0x1110, 0x4018};
-    const emu_family family = file->soc->family;
-    bool found = family == EMU_RK3576 && (number == 0x5024 || number == 0x5030);
-    for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
-        found = found || common[i] == number;
-    }
-    if (family == EMU_RV1103B) {
-        return found || number == 0x1034 || number == 0x1038 || number == 0x4010;
-    }
-    const bool is_later = family == EMU_RK3562 || family == EMU_RK3576;
-    for (size_t i = 0; i < 3; i++) {
-        found = found || (is_later ? later : first)[i] == number;
-    }
-    return found;
+    return emu_holds_address(file->soc->family, number);
 }
 
 static void note_change(uint32_t number, uint32_t from, uint32_t to) {
