@@ -27,6 +27,7 @@
 /* Bytes of a band's input that fit in a cache; one result row is always taken. */
 #define BAND_BYTES (128u << 10)
 #define TILES_BYTES (256u << 10)
+#define KEPT_BYTES (256u << 10) /* of unpacked weights */
 #define MAX_BAND_BYTES (256u << 20)
 /* Blocks of bands for each part: then they take about as long. */
 #define LEAST_EACH 3
@@ -75,6 +76,13 @@ bool emu_prepare_convolution(rkr_emu *emu, emu_task *task) {
 
 /* ---- one task -------------------------------------------------------------- */
 
+/* Of 16 kernels. */
+typedef struct {
+    bool is_ready;
+    int32_t offsets[16];
+    emu_fast fast;
+} kernels;
+
 typedef struct {
     rkr_emu *emu;
     const emu_task *task;
@@ -86,7 +94,10 @@ typedef struct {
     size_t *offsets;          /* of entries, from a window's first value */
     int32_t *sums;            /* [rows][columns] of the band, where values are bytes */
     int32_t *windows;         /* [rows][columns] of its results: sums of their windows */
-    uint8_t *space, *weights; /* of 16 kernels, at a cache line */
+    bool keeps;               /* what was made of the kernels of a block for its next band */
+    kernels *kernels;         /* of all blocks if it keeps them, else of one */
+    size_t weight_bytes;      /* of a block */
+    uint8_t *space, *weights; /* of as many blocks, at a cache line */
     uint32_t bands, blocks;   /* of rows, and in each of 16 kernels */
 } runner;
 
@@ -126,7 +137,8 @@ static void find_offsets(runner *r) {
 }
 
 /* The windows of pixels of a row from x on. */
-static emu_dot dot_of(const runner *r, uint32_t block, uint32_t y, uint32_t x) {
+static emu_dot dot_of(const runner *r, const uint8_t *weights, uint32_t block, uint32_t y,
+                      uint32_t x) {
     const emu_convolution *conv = &r->task->conv;
     const emu_window *window = &r->window;
     size_t first = first_value(r, y, x);
@@ -139,7 +151,7 @@ static emu_dot dot_of(const runner *r, uint32_t block, uint32_t y, uint32_t x) {
         .offsets = r->offsets,
         .entries = window->entries,
         .width = window->width,
-        .weights = r->weights,
+        .weights = weights,
     };
 }
 
@@ -190,9 +202,9 @@ static void finish_tiles(const runner *r, const emu_fast *fast, const int32_t *p
 
 /* The 16 kernels of a block for all rows of a band: a part of a line of tiles at a time, or
  * some lines where they are short. */
-static void run_tiles(const runner *r, uint32_t first_row, uint32_t rows, uint32_t channel,
-                      const emu_fast *fast) {
-    const uint32_t width = r->task->conv.out_w, tiles = r->winograd.tiles, lines = (rows + 3) / 4;
+static void run_tiles(const runner *r, const emu_winograd *winograd, uint32_t first_row,
+                      uint32_t rows, uint32_t channel, const emu_fast *fast) {
+    const uint32_t width = r->task->conv.out_w, tiles = winograd->tiles, lines = (rows + 3) / 4;
     const uint32_t parts = (tiles + EMU_WINOGRAD_TILES - 1) / EMU_WINOGRAD_TILES;
     const uint32_t part = (tiles + parts - 1) / parts;
     const uint32_t most = parts == 1 ? EMU_WINOGRAD_TILES / tiles : 1;
@@ -202,7 +214,7 @@ static void run_tiles(const runner *r, uint32_t first_row, uint32_t rows, uint32
         for (uint32_t x = 0; x < tiles; x += part) {
             const uint32_t n = tiles - x < part ? tiles - x : part;
             const uint32_t exist = width - 4 * x < 4 * n ? width - 4 * x : 4 * n;
-            emu_dot_winograd(&r->winograd, y * tiles + x, count * n, products);
+            emu_dot_winograd(winograd, y * tiles + x, count * n, products);
             for (uint32_t i = 0; i < count; i++) {
                 const uint32_t row = 4 * (y + i);
                 finish_tiles(r, fast, products + (size_t)i * n * 16, channel,
@@ -225,30 +237,41 @@ static void add_offsets(const int32_t offsets[16], const int32_t *sums, uint32_t
 /* 16 kernels or channels for all rows of a band. */
 static void run_block(const runner *r, uint32_t first_row, uint32_t rows, uint32_t block) {
     const emu_convolution *conv = &r->task->conv;
-    int32_t acc[CHUNK * 16], offsets[16];
-    emu_fast fast;
-    emu_unpack_weights(r->emu, r->task, &r->window, block * 16, r->weights, offsets);
-    if (r->task->is_fast) {
-        emu_fast_begin(r->emu, r->task, block * 16, &fast);
+    const size_t place = r->keeps ? block : 0;
+    kernels *k = &r->kernels[place];
+    uint8_t *weights = r->weights + place * r->weight_bytes;
+    emu_winograd winograd = r->winograd;
+    if (r->in_tiles) {
+        winograd.weights += place * 36 * EMU_WINOGRAD_WEIGHTS(winograd.groups);
+    }
+    if (!r->keeps || !k->is_ready) {
+        emu_unpack_weights(r->emu, r->task, &r->window, block * 16, weights, k->offsets);
+        if (r->task->is_fast) {
+            emu_fast_begin(r->emu, r->task, block * 16, &k->fast);
+        }
+        if (r->in_tiles) {
+            emu_turn_weights(&winograd, (const int16_t *)(const void *)weights);
+        }
+        k->is_ready = true;
     }
     if (r->in_tiles) {
-        emu_turn_weights(&r->winograd, (const int16_t *)(const void *)r->weights);
-        run_tiles(r, first_row, rows, block * 16, &fast);
+        run_tiles(r, &winograd, first_row, rows, block * 16, &k->fast);
         return;
     }
+    int32_t acc[CHUNK * 16];
     for (uint32_t y = 0; y < rows; y++) {
         for (uint32_t x = 0; x < conv->out_w; x += CHUNK) {
             const uint32_t n = conv->out_w - x < CHUNK ? conv->out_w - x : CHUNK;
-            const emu_dot dot = dot_of(r, block, y, x);
+            const emu_dot dot = dot_of(r, weights, block, y, x);
             if (conv->depthwise) {
                 emu_dot_depthwise(&dot, n, acc);
             } else {
                 emu_dot_blocks(&dot, n, acc);
             }
             if (r->window.form->bytes) {
-                add_offsets(offsets, r->windows + (size_t)y * conv->out_w + x, n, acc);
+                add_offsets(k->offsets, r->windows + (size_t)y * conv->out_w + x, n, acc);
             }
-            finish(r, &fast, acc, block * 16, (first_row + y) * conv->out_w + x, n);
+            finish(r, &k->fast, acc, block * 16, (first_row + y) * conv->out_w + x, n);
         }
     }
 }
@@ -328,17 +351,20 @@ static bool allocate(runner *r) {
     r->windows = malloc(window->form->bytes ? results * sizeof *r->windows : 1);
     r->offsets = malloc(window->entries * sizeof *r->offsets);
     r->winograd.offsets = r->offsets;
-    r->space = malloc((size_t)window->entries * window->width * 16 * each + LINE);
+    const size_t kept = r->keeps ? r->blocks : 1;
+    r->kernels = calloc(kept, sizeof *r->kernels);
+    r->space = malloc(kept * r->weight_bytes + LINE);
     r->weights = r->space == NULL ? NULL : r->space + (LINE - (uintptr_t)r->space % LINE);
     if (r->in_tiles) {
         r->winograd.input = malloc(36 * window->groups * r->winograd.plane * sizeof(int16_t));
-        r->winograd.weights = malloc(36 * EMU_WINOGRAD_WEIGHTS(window->groups) * sizeof(int16_t));
+        r->winograd.weights =
+            malloc(kept * 36 * EMU_WINOGRAD_WEIGHTS(window->groups) * sizeof(int16_t));
     }
     if (r->in_tiles && (r->winograd.input == NULL || r->winograd.weights == NULL)) {
         return false;
     }
     return r->band.values != NULL && r->sums != NULL && r->windows != NULL && r->offsets != NULL &&
-           r->space != NULL;
+           r->space != NULL && r->kernels != NULL;
 }
 
 /* The blocks of all bands, in their order, are shared out evenly. */
@@ -368,6 +394,7 @@ static bool run_part(const void *planned, uint32_t part, uint32_t parts) {
     free(r.windows);
     free(r.offsets);
     free(r.space);
+    free(r.kernels);
     free(r.winograd.input);
     free(r.winograd.weights);
     return ok;
@@ -385,6 +412,9 @@ bool emu_run_convolution(rkr_emu *emu, const emu_task *task) {
     if (!plan(&r, parts)) {
         return emu_refuse(emu, "a convolution whose rows need too much memory");
     }
+    const size_t values = (size_t)r.window.entries * r.window.width * 16;
+    r.weight_bytes = (values * (r.window.form->bytes ? 1 : 2) + LINE - 1) / LINE * LINE;
+    r.keeps = r.bands > parts && r.blocks * r.weight_bytes <= KEPT_BYTES;
     emu_fill_lut_bytes(&task->dpu);
     return emu_share(emu, parts, run_part, &r) ||
            emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a convolution") == RKR_OK;
