@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _program import image_file, run
 
 from rknn_runtime import Detections, Pool
-from rknn_runtime.examples._program import image_file, run
 
 
 def window() -> Any:

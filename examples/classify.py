@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 
+from _program import run
+
 from rknn_runtime import Classifier, Model
-from rknn_runtime.examples._program import run
 
 
 def main() -> None:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import argparse
 import time
 
+from _program import run
+
 from rknn_runtime import Detector, Model
-from rknn_runtime.examples._program import run
 from rknn_runtime.vision import letterbox
 from rknn_runtime.vision.heads import SingleOutputDecoder
 from rknn_runtime.vision.labels import COCO_NAMES

@@ -13,8 +13,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from _program import image_file, run
+
 from rknn_runtime import Detector, Model
-from rknn_runtime.examples._program import image_file, run
 from rknn_runtime.vision import letterbox
 
 times_ms: dict[str, float] = {}

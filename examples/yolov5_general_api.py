@@ -10,9 +10,9 @@ yolov5_zero_copy.py finds the same without these copies, and much faster.
 from __future__ import annotations
 
 import numpy as np
+from _program import demo_arguments, run, show
 
 from rknn_runtime import Detections, GeneralModel
-from rknn_runtime.examples._program import demo_arguments, run, show
 from rknn_runtime.vision import letterbox, nms
 from rknn_runtime.vision.heads import YOLOV5_ANCHORS
 

@@ -9,8 +9,9 @@ same objects as yolov5_general_api.py.
 
 from __future__ import annotations
 
+from _program import demo_arguments, run, show
+
 from rknn_runtime import Model
-from rknn_runtime.examples._program import demo_arguments, run, show
 from rknn_runtime.vision import letterbox
 from rknn_runtime.vision.heads import AnchorDecoder
 

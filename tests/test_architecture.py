@@ -51,12 +51,7 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-#: Without the examples, a folder of the repository that the wheel has as a part of the package.
-MODULES = {
-    name_of(path): path
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if "examples" not in path.relative_to(PACKAGE).parts
-}
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def room_of(module: str) -> str:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 from bundles import one_object
+from paths import PROJECT
+
+# As for a program that is started by its path.
+sys.path.append(str(PROJECT / "examples"))
 
 
 @pytest.fixture

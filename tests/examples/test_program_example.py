@@ -9,11 +9,11 @@ import subprocess
 import sys
 
 import pytest
+from _program import image_file, run
 from paths import PROJECT
 from planting import classification
 
 from rknn_runtime.errors import LibraryLoadError
-from rknn_runtime.examples._program import image_file, run
 
 Image = pytest.importorskip("PIL.Image")
 EXAMPLES = PROJECT / "examples"
@@ -29,10 +29,10 @@ def scores(tmp_path):
 
 
 def started(program: str, *arguments: object, **variables: str) -> subprocess.Popen[str]:
-    """Start an example of the installed package, somewhere else than in the checkout."""
+    """Start an example, somewhere else than in the checkout."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("RKNN_")}
     return subprocess.Popen(
-        [sys.executable, "-u", "-m", f"rknn_runtime.examples.{program}", *map(str, arguments)],
+        [sys.executable, "-u", str(EXAMPLES / f"{program}.py"), *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -42,28 +42,18 @@ def started(program: str, *arguments: object, **variables: str) -> subprocess.Po
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_the_package_brings_them(program):
-    """``python -m rknn_runtime.examples.NAME`` starts each from any folder."""
+def test_each_says_how_it_is_used(program):
+    """It starts from any folder."""
     process = started(program, "--help")
     out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
     assert out.startswith(f"usage: {program}.py ")
 
 
-def test_only_the_programs_are_installed():
-    """Models and scenes, larger than all of the package, are not in a wheel."""
-    text = (EXAMPLES.parent / "pyproject.toml").read_text(encoding="utf-8")
-    assert "include-package-data = false" in text
-    (data,) = re.findall(r"^\[tool\.setuptools\.package-data\]\n((?:.+\n)+)", text, re.MULTILINE)
-    assert 'rknn_runtime = ["py.typed"]\n' in data
-    assert "examples" not in data
-
-
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_errors_come_without_a_traceback(program, tmp_path):
     """A missing model ends each example with one line that names it."""
-    arguments = ["none.rknn", *["none.png"] * (program != "benchmark")]
-    process = started(program, *arguments, "--library", "sim")
+    process = started(program, "none.rknn", "none.png", "--library", "sim")
     out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (1, "")
     assert err.startswith(f"{program}.py: ") and err.count("\n") == 1

@@ -205,7 +205,9 @@ def compress(wheel: Path) -> None:
         entries = [(entry, archive.read(entry)) for entry in archive.infolist()]
     # zipfile has no other door for a compressor; its parameters are those of zipfile's own.
     before = zipfile._get_compressor
-    zipfile._get_compressor = lambda *_: ZopfliCompressor(ZOPFLI_FORMAT_DEFLATE)
+    zipfile._get_compressor = lambda *_: ZopfliCompressor(
+        ZOPFLI_FORMAT_DEFLATE, block_splitting_max=0
+    )
     try:
         with zipfile.ZipFile(wheel, "w") as archive:
             for entry, data in entries:
