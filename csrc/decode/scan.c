@@ -44,7 +44,7 @@ static int32_t order_at(const rkr_tensor_view *view, size_t at) {
     }
 }
 
-static uint64_t scan_plain(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {
+RKR_PLAIN static uint64_t scan_plain(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) {
     const rkr_tensor_view *view = scan->view;
     uint64_t hits = 0;
     for (uint32_t i = 0; i < n_cells; i++) {

@@ -27,6 +27,14 @@
 #define RKR_VECTOR
 #endif
 
+/* Of a plain variant that vectors replace but for narrow rows and the ends of others: where there
+ * always are vectors, it is compiled for size. */
+#if defined(__ARM_NEON)
+#define RKR_PLAIN __attribute__((cold))
+#else
+#define RKR_PLAIN
+#endif
+
 #define RKR_INLINE static inline __attribute__((always_inline))
 #define RKR_VECTOR_INLINE RKR_VECTOR RKR_INLINE
 

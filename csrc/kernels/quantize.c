@@ -198,8 +198,8 @@ static void copy_float32(const void *src, size_t len, float *dst, int32_t zero_p
     memcpy(dst, src, len * sizeof *dst);
 }
 
-static void widen_float16_plain(const void *source, size_t len, float *target, int32_t zero_point,
-                                float scale) {
+RKR_PLAIN static void widen_float16_plain(const void *source, size_t len, float *target,
+                                          int32_t zero_point, float scale) {
     const uint16_t *restrict src = source;
     float *restrict dst = target;
     (void)zero_point, (void)scale;
@@ -208,8 +208,8 @@ static void widen_float16_plain(const void *source, size_t len, float *target, i
     }
 }
 
-static void narrow_float16_plain(const float *source, size_t len, void *target, int32_t zero_point,
-                                 float scale, bool *has_nan) {
+RKR_PLAIN static void narrow_float16_plain(const float *source, size_t len, void *target,
+                                           int32_t zero_point, float scale, bool *has_nan) {
     const float *restrict src = source;
     uint16_t *restrict dst = target;
     (void)zero_point, (void)scale, (void)has_nan;

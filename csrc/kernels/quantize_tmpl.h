@@ -27,13 +27,13 @@ RKR_INLINE void NAME(quantize, loop)(const float *source, size_t len, void *targ
     *has_nan = unordered != 0;
 }
 
-static void NAME(dequantize, plain)(const void *src, size_t len, float *dst, int32_t zero_point,
-                                    float scale) {
+RKR_PLAIN static void NAME(dequantize, plain)(const void *src, size_t len, float *dst,
+                                              int32_t zero_point, float scale) {
     NAME(dequantize, loop)(src, len, dst, zero_point, scale);
 }
 
-static void NAME(quantize, plain)(const float *src, size_t len, void *dst, int32_t zero_point,
-                                  float scale, bool *has_nan) {
+RKR_PLAIN static void NAME(quantize, plain)(const float *src, size_t len, void *dst,
+                                            int32_t zero_point, float scale, bool *has_nan) {
     NAME(quantize, loop)(src, len, dst, zero_point, scale, has_nan);
 }
 

@@ -50,7 +50,7 @@ static void resample_row_from(const uint8_t *restrict src, const columns *at, in
     }
 }
 
-static void resample_row_plain(const uint8_t *src, const columns *at, int16_t *dst) {
+RKR_PLAIN static void resample_row_plain(const uint8_t *src, const columns *at, int16_t *dst) {
     resample_row_from(src, at, dst, 0);
 }
 
@@ -62,8 +62,8 @@ static void blend_rows_from(const int16_t *restrict upper, const int16_t *restri
     }
 }
 
-static void blend_rows_plain(const int16_t *upper, const int16_t *lower, int16_t weight, size_t len,
-                             uint8_t *dst) {
+RKR_PLAIN static void blend_rows_plain(const int16_t *upper, const int16_t *lower, int16_t weight,
+                                       size_t len, uint8_t *dst) {
     blend_rows_from(upper, lower, weight, len, dst, 0);
 }
 

@@ -46,15 +46,15 @@ RKR_INLINE void doubled(const uint8_t *restrict src, const rkr_plane_columns *at
     }
 }
 
-static void same_plain(const uint8_t *src, const rkr_plane_columns *at, int16_t *dst) {
+RKR_PLAIN static void same_plain(const uint8_t *src, const rkr_plane_columns *at, int16_t *dst) {
     same(src, at, dst);
 }
 
-static void halved_plain(const uint8_t *src, const rkr_plane_columns *at, int16_t *dst) {
+RKR_PLAIN static void halved_plain(const uint8_t *src, const rkr_plane_columns *at, int16_t *dst) {
     halved_from(src, at, dst, 0);
 }
 
-static void doubled_plain(const uint8_t *src, const rkr_plane_columns *at, int16_t *dst) {
+RKR_PLAIN static void doubled_plain(const uint8_t *src, const rkr_plane_columns *at, int16_t *dst) {
     doubled(src, at, dst);
 }
 

@@ -37,7 +37,7 @@ static inline int lane_at(const rkr_yuv_row *r, size_t channel, size_t x) {
     return weight == 0 ? upper[x] : rkr_blend(upper[x], lower[x], weight);
 }
 
-static void color_plain(const rkr_yuv_row *of, uint8_t *restrict dst) {
+RKR_PLAIN static void color_plain(const rkr_yuv_row *of, uint8_t *restrict dst) {
     const rkr_yuv_row own = *of, *r = &own;
     const rkr_yuv_factors k = r->k;
     for (size_t x = 0; x < r->width; x++) {
@@ -45,7 +45,7 @@ static void color_plain(const rkr_yuv_row *of, uint8_t *restrict dst) {
     }
 }
 
-static void gray_plain(const rkr_yuv_row *of, uint8_t *restrict dst) {
+RKR_PLAIN static void gray_plain(const rkr_yuv_row *of, uint8_t *restrict dst) {
     const rkr_yuv_row own = *of, *r = &own;
     for (size_t x = 0; x < r->width; x++) {
         dst[x] = to_byte(rkr_multiply_high(lane_at(r, 0, x), r->k.luma) + r->k.constant_of_gray,
@@ -58,7 +58,7 @@ RKR_INLINE int sample_of(const rkr_yuv_tint_row *r, size_t channel, size_t i) {
     return (64 - r->weight) * r->upper[channel][at] + r->weight * r->lower[channel][at] - 8192;
 }
 
-static void tint_plain(const rkr_yuv_tint_row *of, int16_t *const tint[3]) {
+RKR_PLAIN static void tint_plain(const rkr_yuv_tint_row *of, int16_t *const tint[3]) {
     const rkr_yuv_tint_row own = *of, *r = &own;
     for (size_t i = 0; i < r->count; i++) {
         const int first = sample_of(r, 0, i), last = sample_of(r, 1, i);
@@ -76,7 +76,7 @@ RKR_INLINE uint8_t tint_byte(int luma, const int16_t *tint, size_t x) {
     return to_byte(sum, RKR_YUV_TINT_SHIFT);
 }
 
-static void tinted_plain(const rkr_yuv_tinted_row *of, uint8_t *restrict dst) {
+RKR_PLAIN static void tinted_plain(const rkr_yuv_tinted_row *of, uint8_t *restrict dst) {
     const rkr_yuv_tinted_row own = *of, *r = &own;
     for (size_t x = 0; x < r->width; x++) {
         const int luma = (((r->luma[x] << 7) * r->k_luma) >> 15) + r->black;
@@ -99,7 +99,7 @@ RKR_INLINE void gray_bytes(const rkr_yuv_gray_row *of, size_t step, bool is_halv
     }
 }
 
-static void same_gray_plain(const rkr_yuv_gray_row *r, uint8_t *dst) {
+RKR_PLAIN static void same_gray_plain(const rkr_yuv_gray_row *r, uint8_t *dst) {
     if (r->step == 1) {
         gray_bytes(r, 1, false, dst);
     } else {
@@ -107,7 +107,7 @@ static void same_gray_plain(const rkr_yuv_gray_row *r, uint8_t *dst) {
     }
 }
 
-static void halved_gray_plain(const rkr_yuv_gray_row *r, uint8_t *dst) {
+RKR_PLAIN static void halved_gray_plain(const rkr_yuv_gray_row *r, uint8_t *dst) {
     gray_bytes(r, 2, true, dst);
 }
 
