@@ -23,12 +23,13 @@ from PIL import Image
 from rknn_runtime import Detector, Model
 
 DATA = Path(__file__).resolve().parents[2] / "rknn_runtime" / "tools" / "data"
-COLOURS = 32
+COLOURS, SIDE = 32, 224
 
 
 def in_few_colours(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return pixels as numbers of colours, and the colours."""
-    few = Image.fromarray(image).quantize(COLOURS, dither=Image.Dither.NONE)
+    """Return the pixels of a smaller image as numbers of colours, and the colours."""
+    small = Image.fromarray(image).resize((SIDE, SIDE), Image.Resampling.BOX)
+    few = small.quantize(COLOURS, dither=Image.Dither.NONE)
     palette = np.array(few.getpalette()[: 3 * COLOURS], np.uint8).reshape(-1, 3)
     return np.asarray(few, np.uint8), palette
 
@@ -42,6 +43,7 @@ def main() -> None:
         for seed in range(int(sys.argv[1]) if len(sys.argv) > 1 else 400):
             image, masks, class_ids = gallery.true_shapes(seed, scenes.CLASSES)
             boxes = np.array([gallery.bounds(np.argwhere(mask)[:, ::-1]) for mask in masks])
+            boxes = boxes * (SIDE / image.shape[0])
             pixels, palette = in_few_colours(image)
             found = detector(palette[pixels])
             good = decode.iou_matrix(found.xyxy, boxes) > 0.7
