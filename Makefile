@@ -36,6 +36,7 @@ lint: $(VENV)/.check
 types: $(VENV)/.check
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typing
+	$(BIN)/basedpyright
 
 warnings: $(VENV)/.check
 	tools/warnings.sh $(WARNINGS)
