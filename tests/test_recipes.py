@@ -78,6 +78,34 @@ with TestClient(app) as client:
     assert out.splitlines() == ["200 True", "400 x.png cannot be decoded as an image:"]
 
 
+def test_an_endpoint_that_is_too_slow(project, monkeypatch):
+    """One request waits until its time is over, and is cancelled; the one beside it is refused."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    pytest.importorskip("multipart")
+    code = """
+import asyncio, httpx
+from app import app, lifespan
+
+async def main():
+    photo = open("examples/scenes/scene.png", "rb").read()
+    async with lifespan(app), httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://test"
+    ) as client:
+        def post():
+            return client.post("/detect", files={"photo": ("scene.png", photo)})
+        both = await asyncio.gather(post(), post())
+        print(sorted(answer.status_code for answer in both))
+        print([a.headers.get("Retry-After") for a in both if a.status_code == 503])
+asyncio.run(main())
+"""
+    monkeypatch.setenv("IN_FLIGHT", "1")
+    monkeypatch.setenv("TIMEOUT_S", "0.2")
+    monkeypatch.setenv("RKNN_SIM_LATENCY_US", "3000000")
+    out = run(project, "-W", "ignore", "-c", code)
+    assert out.splitlines() == ["[503, 504]", "['1']"]
+
+
 def test_a_detector_of_frigate(project):
     """Rows of class, confidence and ``(top, left, bottom, right)``, as parts of the image."""
     code = f"""{FRIGATE}
