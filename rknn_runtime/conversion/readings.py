@@ -634,7 +634,10 @@ def _verdict(subject: _Subject, trials: _Trials, given: Way | None, complaint: s
             "labels": f"{classes} classes instead of {count}, {changes.pop('head')}",
             **changes,
         }
-    if doubt and changes.keys() <= {"color", "letterbox"}:
+    possible = {"color", "letterbox"}
+    if chosen.way.head != (subject.usual_head() or chosen.way.head):
+        possible |= {"head", "labels"}
+    if doubt and changes.keys() <= possible:
         more = f"or the {' or the '.join(changes)}: with {' and '.join(changes.values())}"
         more = f"{doubt}; {more} {chosen.quality:.2f} is confirmed instead of {_quality(start)}"
         found = _normalization(subject, base, f"not sure; perhaps wrong: {more}")
@@ -693,18 +696,29 @@ def _usual_normalization(head: str) -> str:
 
 
 def _doubted_normalization(subject: _Subject, tried: Sequence[Tried]) -> str:
-    """Doubt an unusual normalization of a file that photos do not confirm; return why, or empty."""
+    """Doubt an unusual normalization of a file that photos do not confirm; return why, or empty.
+
+    It is judged for the head that the outputs show: another one may seem right because of it.
+    """
     best = max(tried, key=lambda each: each.quality)
-    usual, mine = _usual_normalization(best.way.head), subject.normalization_name
+    head = subject.usual_head() or best.way.head
+    usual, mine = _usual_normalization(head), subject.normalization_name
     if subject.path.suffix.lower() == ".onnx" or not usual or mine == usual:
         return ""
     as_it_is, as_usual = (
-        max((each.quality for each in tried if each.way.normalization == name), default=0.0)
+        max(
+            (
+                each.quality
+                for each in tried
+                if (each.way.head, each.way.normalization) == (head, name)
+            ),
+            default=0.0,
+        )
         for name in (mine, usual)
     )
     if as_usual > _CLEAR * as_it_is or as_it_is > _PROVEN * as_usual > 0:
         return ""
-    return _unusual(subject, best.way.head)
+    return _unusual(subject, head)
 
 
 def _unusual(subject: _Subject, head: str) -> str:

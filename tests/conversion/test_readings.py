@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,30 @@ def test_an_unusual_normalization_is_doubted(
     found = try_readings(path, [photo])
     assert (found.causes, found.is_sure) == (causes, False)
     assert "usually take 0 to 1" in found.text
+    assert found.cure.endswith("--mean 0,0,0 --std 255,255,255")
+
+
+def test_another_head_does_not_hide_an_unusual_normalization(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong head that finds something, where the right one finds nothing, is not called sure."""
+    usual = b"'std': [255.0, 255.0, 255.0]"
+    path = tmp_path / "unusual.rknn"
+    data = SHAPES.read_bytes().replace(usual, usual.replace(b"255.0", b"1.000"))
+    path.write_bytes(data.replace(b'"labels"', b'"nobody"'))  # more than one head fits then
+    test = readings._Trials.test
+
+    def tried(trials: Any, way: Any) -> Any:
+        found = test(trials, way)
+        quality = 0.8 if way.head == "yolox-grid" else 0.0
+        if found is not None:
+            trials.tried[way] = found = replace(found, quality=quality)
+        return found
+
+    monkeypatch.setattr(readings._Trials, "test", tried)
+    found = try_readings(path, [SCENE])
+    assert (found.causes, found.is_sure) == (("normalization", "head"), False)
+    assert "or the head: with the head yolox-grid" in found.text
     assert found.cure.endswith("--mean 0,0,0 --std 255,255,255")
 
 
