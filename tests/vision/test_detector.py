@@ -55,9 +55,9 @@ def test_objects_of_large_photos(model, tmp_path, turned):
     exif[0x0112] = turned
     photo = Image.open(SCENES[1]).convert("RGB").resize((1285, 1283))
     (photo if turned == 1 else photo.transpose(Image.ROTATE_90)).save(path, exif=exif, quality=95)
-    detector = Detector(model, conf_threshold=0.3)
+    detector = Detector(model, conf_threshold=0.43)
     found, whole = detector(path), detector(np.asarray(photo))
-    assert len(found) >= 5 and (found.class_id == whole.class_id).all()
+    assert len(found) >= 4 and (found.class_id == whole.class_id).all()
     np.testing.assert_allclose(found.xyxy, whole.xyxy, atol=2 * 1285 / 320)
     frame, transform = letterbox(path, (320, 320))
     assert transform.image_size == (1283, 1285)
