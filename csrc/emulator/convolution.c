@@ -415,7 +415,6 @@ bool emu_run_convolution(rkr_emu *emu, const emu_task *task) {
     const size_t values = (size_t)r.window.entries * r.window.width * 16;
     r.weight_bytes = (values * (r.window.form->bytes ? 1 : 2) + LINE - 1) / LINE * LINE;
     r.keeps = r.bands > parts && r.blocks * r.weight_bytes <= KEPT_BYTES;
-    emu_fill_lut_bytes(&task->dpu);
-    return emu_share(emu, parts, run_part, &r) ||
+    return (emu_fill_lut_bytes(emu, &task->dpu) && emu_share(emu, parts, run_part, &r)) ||
            emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a convolution") == RKR_OK;
 }

@@ -291,20 +291,22 @@ static bool run_rows(const void *context, uint32_t part, uint32_t parts) {
     return true;
 }
 
-void emu_run_dpu(rkr_emu *emu, const emu_task *task) {
+bool emu_run_dpu(rkr_emu *emu, const emu_task *task) {
     const emu_dpu *dpu = &task->dpu;
     int8_t table[256];
     rows r = {.emu = emu, .task = task, .copies = only_copies(dpu)};
     if (dpu->is_float) {
         emu_run_dpu_float(emu, task);
-        return;
+        return true;
     }
     if (!r.copies && dpu->in_precision == EMU_INT8 && is_function(dpu)) {
         make_table(emu, dpu, table);
         r.table = table;
     }
-    emu_fill_lut_bytes(dpu);
+    if (!emu_fill_lut_bytes(emu, dpu)) {
+        return false;
+    }
     const uint64_t values = (uint64_t)dpu->w * dpu->h * dpu->c;
     const uint32_t steps = r.copies ? 4 : r.table != NULL ? 16 : task->is_fast ? 32 : 512;
-    (void)emu_share(emu, emu_count_task_parts(emu, task, values * steps), run_rows, &r);
+    return emu_share(emu, emu_count_task_parts(emu, task, values * steps), run_rows, &r);
 }

@@ -6,8 +6,8 @@
 #include "emulator/machine.h"
 #include "emulator/numbers.h"
 
-/* From memory to memory. */
-void emu_run_dpu(rkr_emu *emu, const emu_task *task);
+/* From memory to memory. False: no memory. */
+bool emu_run_dpu(rkr_emu *emu, const emu_task *task);
 void emu_run_dpu_float(rkr_emu *emu, const emu_task *task);
 
 /* Values of `n` pixels in 16 channels from `channel` on, pixel by pixel: through the DPU and into

@@ -278,6 +278,7 @@ INLINE void store(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
 static void look_up_plain(const emu_dpu *dpu, const emu_fast *fast, const int32_t *acc,
                           const int8_t *bytes, uint32_t n, int8_t *out) {
     const emu_lut_bytes *lut = fast->lut;
+    const int8_t *table = lut->bytes;
     for (uint32_t k = 0; k < n; k++, out += 16) {
         int32_t places[16], others = 0;
         double v[16];
@@ -290,7 +291,7 @@ static void look_up_plain(const emu_dpu *dpu, const emu_fast *fast, const int32_
             others |= places[i] & ~(EMU_LUT_PLACES - 1);
         }
         for (uint32_t i = 0; i < 16; i++) {
-            out[i] = lut->bytes[places[i] & (EMU_LUT_PLACES - 1)];
+            out[i] = table[places[i] & (EMU_LUT_PLACES - 1)];
         }
         if (others != 0) {
             emu_look_up_others(dpu, places, 16, out);
@@ -425,6 +426,7 @@ INLINE AVX2 void look_up_eight(const emu_dpu *dpu, const emu_fast *fast, const i
                                const int8_t *bytes, uint32_t n, size_t channel, int8_t *out) {
     const eight_steps steps = steps_of(fast, channel);
     const emu_lut_bytes *lut = fast->lut;
+    const int8_t *table = lut->bytes;
     const __m256i start = _mm256_set1_epi32(dpu->lut.low_start);
     const __m256i lowest = _mm256_set1_epi32(lut->lowest);
     const __m256i highest = _mm256_set1_epi32(lut->highest);
@@ -437,7 +439,7 @@ INLINE AVX2 void look_up_eight(const emu_dpu *dpu, const emu_fast *fast, const i
                                                              _mm256_extracti128_si256(x, 1)));
 #pragma GCC unroll 8
         for (size_t lane = 0; lane < 8; lane++) {
-            out[at + lane] = lut->bytes[inside[lane]];
+            out[at + lane] = table[inside[lane]];
         }
         if (!_mm256_testz_si256(x, others)) {
             int32_t places[8];

@@ -123,11 +123,15 @@ emu_lut_bytes *emu_prepare_lut_bytes(rkr_emu *emu, const emu_dpu *dpu) {
     return *found;
 }
 
-void emu_fill_lut_bytes(const emu_dpu *dpu) {
+bool emu_fill_lut_bytes(rkr_emu *emu, const emu_dpu *dpu) {
     emu_lut_bytes *to = dpu->lut_bytes;
     const emu_lut *lut = &dpu->lut;
-    if (to == NULL || to->is_filled) {
-        return;
+    if (to == NULL || to->bytes != NULL) {
+        return true;
+    }
+    to->bytes = emu_allocate(emu->model, EMU_LUT_PLACES, 1);
+    if (to->bytes == NULL) {
+        return false;
     }
     const int8_t lowest = byte_of(dpu, -FARTHEST), highest = byte_of(dpu, FARTHEST);
     int8_t *last = to->bytes + EMU_LUT_PLACES - 1, *next = to->bytes + 2 * SIDE;
@@ -139,7 +143,7 @@ void emu_fill_lut_bytes(const emu_dpu *dpu) {
     memset(next, highest, (size_t)(last + 1 - next));
     to->lowest = lut->tails != NULL || to->bytes[0] != lowest ? INT32_MIN : 0;
     to->highest = lut->tails != NULL || *last != highest ? INT32_MAX : EMU_LUT_PLACES - 1;
-    to->is_filled = true;
+    return true;
 }
 
 void emu_look_up_others(const emu_dpu *dpu, const int32_t *places, uint32_t n, int8_t *out) {

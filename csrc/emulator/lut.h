@@ -14,15 +14,14 @@ typedef struct emu_lut_bytes {
     emu_lut lut;
     int32_t out_offset, out_scale;
     uint8_t out_shift;
-    bool is_filled;
     int32_t lowest, highest; /* places to which others are clipped, whose bytes are the same */
-    int8_t bytes[EMU_LUT_PLACES];
+    int8_t *bytes;           /* EMU_LUT_PLACES; NULL: no task with it has run */
 } emu_lut_bytes;
 
 /* When a model is opened: NULL if there is no such table. It is filled when a task first runs,
- * before threads share it. */
+ * before threads share it; false: no memory. */
 emu_lut_bytes *emu_prepare_lut_bytes(rkr_emu *emu, const emu_dpu *dpu);
-void emu_fill_lut_bytes(const emu_dpu *dpu);
+bool emu_fill_lut_bytes(rkr_emu *emu, const emu_dpu *dpu);
 /* Of n values at these places from the LUT's first one on, those that the table has not. */
 void emu_look_up_others(const emu_dpu *dpu, const int32_t *places, uint32_t n, int8_t *out);
 /* bytes[i] = table[(uint8_t)bytes[i]]; reads and writes up to a multiple of 32 bytes. */

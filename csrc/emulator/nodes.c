@@ -144,12 +144,16 @@ void emu_choose_ways(rkr_emu *emu) {
 /* ---- run --------------------------------------------------------------------- */
 
 static bool run_task(rkr_emu *emu, const emu_task *task) {
-    if (task->kind == EMU_TASK_DPU) {
-        emu_run_dpu(emu, task);
+    switch (task->kind) {
+    case EMU_TASK_CONVOLUTION:
+        return emu_run_convolution(emu, task);
+    case EMU_TASK_DPU:
+        return emu_run_dpu(emu, task);
+    case EMU_TASK_POOLING:
+        return emu_run_pooling(emu, task);
+    default:
+        return true;
     }
-    return task->kind == EMU_TASK_CONVOLUTION ? emu_run_convolution(emu, task)
-           : task->kind == EMU_TASK_POOLING   ? emu_run_pooling(emu, task)
-                                              : true;
 }
 
 bool emu_run_tasks(rkr_emu *emu, const emu_node *node) {

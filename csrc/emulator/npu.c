@@ -100,8 +100,7 @@ static bool run_task(rkr_npu *npu, uint32_t enabled, uint32_t count) {
     case EMU_TASK_CONVOLUTION:
         return emu_run_convolution(emu, task);
     case EMU_TASK_DPU:
-        emu_run_dpu(emu, task);
-        return true;
+        return emu_run_dpu(emu, task);
     case EMU_TASK_POOLING:
         return emu_run_pooling(emu, task);
     default:
