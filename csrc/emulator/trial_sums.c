@@ -22,9 +22,10 @@
 
 #include <stdlib.h>
 
-#define MOST_PLACES 24    /* of a channel in one draw */
-#define LEAST_SAMPLES 64  /* of a channel in all draws, if it has a place */
-#define MOST_PRODUCTS 5e5 /* of all sums, unless this is: */
+#define MOST_PLACES 24          /* of a channel in one draw */
+#define LEAST_SAMPLES 64        /* of a channel in all draws, if it has a place */
+#define MOST_WORK 8000000000ull /* multiplications of the commands; more is not tried */
+#define MOST_PRODUCTS 5e5       /* of all sums, unless this is: */
 #define LEAST_CHANNELS 4u
 #define LEAST_INSIDE 12u /* samples of a channel that no clamp touched */
 #define MOST_TOKENS 4u
@@ -750,12 +751,23 @@ typedef struct {
     uint32_t channels, places, draws;
 } plan;
 
-static plan plan_of(const layer *l) {
+static uint64_t count_multiplications(const rkr_emu *emu, const emu_node *node) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < node->n_tasks; i++) {
+        const emu_task *task = &emu->tasks[node->first_task + i];
+        count += task->kind == EMU_TASK_CONVOLUTION ? emu_count_multiplications(&task->conv) : 1;
+    }
+    return count;
+}
+
+static plan plan_of(const rkr_emu *emu, const emu_node *node, const layer *l) {
     const double each = (double)l->kernel[0] * l->kernel[1] * (l->by_channel ? 1 : l->c);
     const uint64_t all = (uint64_t)l->n * l->out_h * l->out_w;
     plan p = {.places = all < MOST_PLACES ? (uint32_t)all : MOST_PLACES};
     p.draws = (LEAST_SAMPLES + p.places - 1) / p.places;
     p.draws = p.draws < 4 ? 4 : p.draws > 24 ? 24 : p.draws;
+    const uint64_t cost = count_multiplications(emu, node) + 1;
+    p.draws = cost > MOST_WORK / p.draws ? (uint32_t)(MOST_WORK / cost) : p.draws;
     const double most = MOST_PRODUCTS / (each * p.places * p.draws);
     p.channels = most < LEAST_CHANNELS ? LEAST_CHANNELS : most > l->k ? l->k : (uint32_t)most;
     p.channels = p.channels > l->k ? l->k : p.channels;
@@ -822,7 +834,7 @@ static double compare(const rkr_emu *emu, const layer *l, chain *f, const plan *
 }
 
 static double try_layer(rkr_emu *emu, const emu_node *node, const layer *l, chain *f) {
-    const plan p = plan_of(l);
+    const plan p = plan_of(emu, node, l);
     const size_t n = (size_t)p.channels * p.draws * p.places;
     float *x = malloc((size_t)l->in->public.n_elems * sizeof *x);
     uint8_t *y = malloc((size_t)l->out->public.n_elems * l->out->public.elem_bytes);

@@ -39,7 +39,7 @@ from rknn_runtime.conversion.health import (
     judge_photos,
     symptoms_of_head,
 )
-from rknn_runtime.enums import TensorType
+from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.errors import InvalidModelError, RknnError, UnavailableError
 from rknn_runtime.modelfile import reader
 from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI, failures
@@ -471,7 +471,9 @@ def _input_lines(info: ModelInfo) -> list[str]:
     for attr, preprocessing in zip(info.inputs, info.preprocessing):
         dtype = attr.stored.dtype
         own = dtype.name.lower()
-        if attr.takes_pixels:
+        # As in npu/inputs.py.
+        has_rows = info.container != "mini" or attr.stored.layout is Layout.NHWC
+        if attr.takes_pixels and has_rows:
             text = "give uint8 pixels" + _normalization("the NPU", preprocessing)
         elif attr.affine or dtype is TensorType.FLOAT16:
             text = f"give float32, which becomes {own}, or {own} as it is"

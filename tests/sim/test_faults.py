@@ -101,3 +101,13 @@ def test_faults_are_what_the_emulator_computes() -> None:
     first, second = machine.read(machine.outputs[0])
     assert (first == 50).all()
     assert (second == 0).all()
+
+
+def test_info_and_doctor_know_images_that_are_no_pixels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """RV1103B stores images of two channels otherwise: `Model` takes float32 for them."""
+    path = DATA / "layers" / "two_channels_rv1103b.rknn"
+    assert main(["info", str(path)]) == 0
+    assert "x0: give float32" in capsys.readouterr().out
+    assert doctor(path, library="sim").healthy

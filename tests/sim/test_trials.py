@@ -91,8 +91,10 @@ def test_other_convolutions_give_other_sums(model, register, change, ops) -> Non
     """
     file = (DATA / "emulator" / f"{model}.rknn").read_bytes()
     assert not tried(file)
-    failed = tried(change_words(file, register, change))
+    changed = change_words(file, register, change)
+    failed = tried(changed)
     assert set(failed) == ops
+    assert {fault.partition(" ")[0] for fault in toolkit_faults(changed)} == ops
     assert all("other sums than" in reason for reason in failed.values())
 
 

@@ -23,10 +23,14 @@ import numpy as np
 from rknn_runtime import Model
 path, library = sys.argv[1:]
 with Model(path, library=library or None) as model:
-    inputs = [np.zeros(spec.shape, np.uint8 if spec.takes_pixels else np.float32)
-              for spec in model.inputs]
+    def inputs(kind):
+        return [np.zeros(spec.shape, kind if spec.takes_pixels else np.float32)
+                for spec in model.inputs]
     started = time.perf_counter()
-    model.run(*inputs)
+    try:
+        model.run(*inputs(np.uint8))
+    except TypeError:  # images that are stored otherwise, as those of two channels on RV1103B
+        model.run(*inputs(np.float32))
     print(f"loaded, and ran in {(time.perf_counter() - started) * 1e3:.1f} ms", end="")
 """
 
