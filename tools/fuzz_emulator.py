@@ -112,7 +112,9 @@ def run_batch(numbers: range, command: list[str], env: dict[str, str] | None, ta
         written = leaks(written)
     if written or worker.returncode != 0:
         first = last if worker.returncode != 0 else numbers.start
-        again = [*sys.argv[:1], *command[2:], "--first", first, "--count", last + 1 - first]
+        driver = (env or {}).get("RKNN_BOARD_NPU")
+        how = ["--driver", driver] if driver else []
+        again = [*sys.argv[:1], *command[2:], *how, "--first", first, "--count", last + 1 - first]
         found = (
             f"{written}\nnumber {last}, {done[-1][1]}; again: python {shlex.join(map(str, again))}"
         )

@@ -136,6 +136,7 @@ static uint32_t unconverted_value(uint32_t number, uint32_t value) {
     case 0x101c:
     case 0x1058:
     case 0x105c:
+    case 0x106c:
     case 0x108c:
         return 0;
     case 0x104c:

@@ -31,7 +31,10 @@ static const open_driver *driver_of(open_device *device) {
     if (open_call(device, _IOWR('d', DRM_VERSION, struct drm_version), &version) != 0) {
         return NULL;
     }
-    device->is_drm = name[0] != '\0';
+    if (name[0] == '\0') {
+        return NULL;
+    }
+    device->is_drm = true;
     device->version = (uint32_t)(version.major * 10000 + version.minor * 100 + version.patch);
     return strcmp(name, open_rknpu.name) == 0    ? &open_rknpu
            : strcmp(name, open_rocket.name) == 0 ? &open_rocket

@@ -289,8 +289,7 @@ static bool run_task(const emu_task *task) {
         emu_run_dpu(machine, task);
         return true;
     case EMU_TASK_POOLING:
-        emu_run_pooling(machine, &task->pool);
-        return true;
+        return emu_run_pooling(machine, task);
     default:
         return true;
     }
@@ -353,9 +352,6 @@ static void run_entry(context *c, uint8_t *region, uint64_t base, uint32_t index
     const emu_node *node = &file->nodes[entry->node];
     emu_task *task = machine->tasks;
     memset(task, 0, sizeof *task);
-    if (machine->lut_bytes != NULL) {
-        machine->lut_bytes->dpu = NULL; /* the task that it was made for is no more */
-    }
     machine->nodes[entry->node].tasks_understood = true;
     machine->nodes[entry->node].public.reason = "";
     /* RV1106: addresses count from the job's base. */

@@ -127,7 +127,9 @@ RULES: tuple[Rule, ...] = (
         the kernel has the mainline driver rocket (/dev/accel), and the vendor's runtime needs the
         driver rknpu; links between nodes do not help. Boot the board maker's image with the
         vendor's kernel (5.10 or 6.1). On RK3588, library="open" drives this NPU without the
-        vendor's runtime, but no board has confirmed it yet. On Armbian:""", _VENDOR_KERNEL),
+        vendor's runtime, for members of the group render, but no board has confirmed it yet, and
+        mainline starts the NPU at 200 MHz, a fifth of the vendor's clock. On Armbian:""",
+        _VENDOR_KERNEL),
     Rule("container-without-node", "device", "container=lxc container_without_node", """
         this container was given no node of the NPU. Allow it /dev/dri, or /dev/rknpu and
         /dev/dma_heap/system, in its configuration""",
