@@ -809,9 +809,11 @@ static double step_of(const rkr_emu_tensor *t, const sample *samples, size_t n) 
 }
 
 /* All results are one that is far from 0, though some of the inputs nearly are: the end of the
- * range of int8. */
+ * range of int8. A function with a bound of its own may end there. */
 static bool is_stuck(const rkr_emu_tensor *out, const chain *f) {
-    return out->elem_bytes == 1 && f->low >= f->high && fabs(f->high) > 64.0 * (double)out->scale;
+    const uint32_t bounds = count_kind(f, CLAMP) + count_kind(f, BOUNDED) + count_kind(f, CURVE);
+    return bounds == 0 && out->elem_bytes == 1 && f->low >= f->high &&
+           fabs(f->high) > 64.0 * (double)out->scale;
 }
 
 static double compare(const rkr_emu *emu, const layer *l, chain *f, const plan *p,
