@@ -49,6 +49,7 @@ class OnnxGraph:
             take_in_weights(onnx, model, folder)
             _fill_in_defaults(onnx, model)
             _write_clips_out(onnx, model)
+            _write_shuffles_out(onnx, model)
             self.has_open_batch = False
             weights = {each.name for each in model.graph.initializer}
             for each in model.graph.input:
@@ -274,13 +275,7 @@ def _write_clips_out(onnx: Any, model: Any) -> None:
     """
     graph, make = model.graph, onnx.helper.make_node
     opset = max((each.version for each in model.opset_import if not each.domain), default=1)
-    constants = {each.name: each for each in graph.initializer}
-    nodes = list(graph.node)
-    constants.update(
-        (node.output[0], node.attribute[0].t)
-        for node in nodes
-        if node.op_type == "Constant" and node.attribute[0].name == "value"
-    )
+    constants, nodes = _constants(graph), list(graph.node)
     del graph.node[:]
     for node in nodes:
         if node.op_type != "Clip" or opset < _BROADCASTS:
@@ -311,6 +306,83 @@ def _write_clips_out(onnx: Any, model: Any) -> None:
             name = f"{node.name or result}_{operator}"
             graph.node.append(make(operator, [value, *others], [made], name=name))
             value = made
+
+
+def _constants(graph: Any) -> dict[str, Any]:
+    """Return the tensors of initializers and Constant nodes by name."""
+    found = {each.name: each for each in graph.initializer}
+    found.update(
+        (node.output[0], node.attribute[0].t)
+        for node in graph.node
+        if node.op_type == "Constant" and node.attribute[0].name == "value"
+    )
+    return found
+
+
+def _write_shuffles_out(onnx: Any, model: Any) -> None:
+    """Replace channel shuffles directly behind a Conv of several groups by a 1x1 Conv.
+
+    rknn-toolkit2 2.3.2 leaves them out on every SoC: it takes them into the weights, which works
+    for a Conv of one group alone. Behind anything else it makes such a Conv itself.
+    """
+    graph, constants = model.graph, _constants(model.graph)
+    users: dict[str, list[Any]] = {}
+    for node in graph.node:
+        for name in node.input:
+            users.setdefault(name, []).append(node)
+    kept = {each.name for each in graph.output}
+
+    def values(name: str) -> list[int]:
+        tensor = constants.get(name)
+        found = [] if tensor is None else onnx.numpy_helper.to_array(tensor).reshape(-1).tolist()
+        return [int(each) for each in found]
+
+    def only_user(name: str, operator: str) -> Any:
+        (first, *more) = users.get(name, [None])
+        if name in kept or more or first is None or first.op_type != operator:
+            return None
+        return first
+
+    def order_behind(name: str, channels: int) -> tuple[list[Any], list[int]]:
+        gather, apart = only_user(name, "Gather"), only_user(name, "Reshape")
+        if gather is not None:
+            axis = [each.i for each in gather.attribute if each.name == "axis"]
+            order = [each % channels for each in values(gather.input[1])] if axis == [1] else []
+            return [gather], order
+        turn = None if apart is None else only_user(apart.output[0], "Transpose")
+        whole = None if turn is None else only_user(turn.output[0], "Reshape")
+        if turn is None or whole is None or list(turn.attribute[0].ints) != [0, 2, 1, 3, 4]:
+            return [], []
+        sizes, last = values(apart.input[1]), values(whole.input[1])
+        if len(sizes) != 5 or len(last) != 4:
+            return [], []
+        groups = sizes[1] if sizes[1] > 0 else channels // max(sizes[2], 1)
+        if groups < 1 or channels % groups:
+            return [], []
+        return [apart, turn, whole], np.arange(channels).reshape(groups, -1).T.ravel().tolist()
+
+    for conv in list(graph.node):
+        weights = constants.get(conv.input[1]) if conv.op_type == "Conv" else None
+        groups = [each.i for each in conv.attribute if each.name == "group"]
+        if weights is None or len(weights.dims) != 4 or not groups or groups[0] < 2:
+            continue
+        channels, source = weights.dims[0], conv.output[0]
+        norm = only_user(source, "BatchNormalization")
+        if norm is not None:  # the toolkit takes it into the Conv
+            source = norm.output[0]
+        gone, order = order_behind(source, channels)
+        if not gone or sorted(order) != list(range(channels)):
+            continue
+        result = gone[-1].output[0]
+        ones = np.zeros((channels, channels, 1, 1), np.float32)
+        ones[np.arange(channels), order] = 1
+        name = f"{result}_order"
+        graph.initializer.append(onnx.numpy_helper.from_array(ones, name))
+        place = list(graph.node).index(gone[-1]) - len(gone) + 1
+        for node in gone:
+            graph.node.remove(node)
+        made = onnx.helper.make_node("Conv", [source, name], [result], name=f"{result}_Conv")
+        graph.node.insert(place, made)
 
 
 def _infer_shapes(onnx: Any, model: Any) -> None:

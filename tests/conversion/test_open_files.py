@@ -238,6 +238,72 @@ def test_a_clip_that_the_toolkit_compiles_wrongly_is_replaced(tmp_path, opset, b
     np.testing.assert_array_equal(after, before)
 
 
+@pytest.mark.parametrize(
+    ("groups", "norm", "how", "is_replaced"),
+    [
+        (8, False, "shuffle", True),
+        (2, True, "shuffle", True),
+        (2, False, "gather", True),
+        (1, False, "shuffle", False),  # the toolkit's way is right
+        (2, False, "relu", False),  # as it is here
+        (2, False, "output", False),  # others see the tensor that was not shuffled
+        (2, False, "repeat", False),  # a Gather that is no order
+    ],
+)
+def test_a_shuffle_that_the_toolkit_leaves_out_is_replaced(
+    tmp_path, groups, norm, how, is_replaced
+):
+    """It takes the order into the weights of the Conv before, also where that has groups."""
+    ort = pytest.importorskip("onnxruntime")
+    make, floats = onnx.helper.make_node, onnx.TensorProto.FLOAT
+    random = np.random.default_rng(0)
+    tensors = {
+        "w": random.standard_normal((8, 8 // groups, 1, 1)).astype(np.float32),
+        "norm": random.uniform(0.5, 2, 8).astype(np.float32),
+        "apart": np.array([1, 4, 2, 5, 3]),
+        "whole": np.array([1, -1, 5, 3]),
+        "order": np.array([0, 2, 4, 6, 1, 3, 5, -1 if how == "gather" else 5]),
+    }
+    nodes, last = [make("Conv", ["x", "w"], ["c"], group=groups)], "c"
+    if norm:
+        nodes.append(make("BatchNormalization", ["c", *["norm"] * 4], ["n"]))
+        last = "n"
+    if how == "relu":
+        nodes.append(make("Relu", ["c"], ["n"]))
+        last = "n"
+    if how in ("gather", "repeat"):
+        nodes.append(make("Gather", [last, "order"], ["y"], axis=1))
+    else:
+        nodes += [
+            make("Reshape", [last, "apart"], ["a"]),
+            make("Transpose", ["a"], ["t"], perm=[0, 2, 1, 3, 4]),
+            make("Reshape", ["t", "whole"], ["y"]),
+        ]
+    names = ["y", "c"] if how == "output" else ["y"]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "shuffle",
+        [onnx.helper.make_tensor_value_info("x", floats, [1, 8, 5, 3])],
+        [onnx.helper.make_tensor_value_info(name, floats, [1, 8, 5, 3]) for name in names],
+        [onnx.numpy_helper.from_array(value, name) for name, value in tensors.items()],
+    )
+    opsets = [onnx.helper.make_opsetid("", 13)]
+    path = tmp_path / "net.onnx"
+    onnx.save_model(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), str(path))
+    made = plan(path).onnx
+    operators = [node.op_type for node in onnx.load_model_from_string(made).graph.node]
+    assert (operators.count("Conv") == 2) == is_replaced
+    assert ("Transpose" in operators or "Gather" in operators) != is_replaced
+
+    array = random.standard_normal((1, 8, 5, 3)).astype(np.float32)
+    before, after = (
+        ort.InferenceSession(each, providers=["CPUExecutionProvider"]).run(None, {"x": array})
+        for each in (path.read_bytes(), made)
+    )
+    for each, same in zip(before, after):
+        np.testing.assert_allclose(same, each, rtol=1e-6)
+
+
 def test_every_output_has_a_name(tmp_path):
     """The toolkit cannot build a node with an output that is left out."""
     helper, floats = onnx.helper, onnx.TensorProto.FLOAT
