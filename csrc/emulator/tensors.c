@@ -249,12 +249,18 @@ static bool copy_pixels(const void *context, uint32_t part, uint32_t parts) {
     return true;
 }
 
+/* Whether rows and columns are those of the tensor, and not all elements one row. */
+static bool has_pixels(const emu_tensor *tensor, const placement *at) {
+    return tensor->public.n_dims == 4 && at->c == dim_of(tensor, 1) && at->h == dim_of(tensor, 2) &&
+           at->w == dim_of(tensor, 3);
+}
+
 bool emu_copy_pixels(rkr_emu *emu, const emu_tensor *from, const emu_tensor *to,
                      const int32_t starts[2], const int32_t steps[2]) {
     pixels p;
     const uint64_t in_bytes = emu_tensor_bytes(emu, from), out_bytes = emu_tensor_bytes(emu, to);
-    if (from->public.n_dims != 4 || to->public.n_dims != 4 || !place(emu, from, &p.from) ||
-        !place(emu, to, &p.to) || p.from.group != p.to.group || p.from.column != p.to.column ||
+    if (!place(emu, from, &p.from) || !place(emu, to, &p.to) || !has_pixels(from, &p.from) ||
+        !has_pixels(to, &p.to) || p.from.group != p.to.group || p.from.column != p.to.column ||
         p.from.n != p.to.n || p.from.c != p.to.c ||
         (from->address < to->address + out_bytes && to->address < from->address + in_bytes)) {
         return false;

@@ -119,6 +119,7 @@ def convert(
         InvalidModelError: The file is no network.
         OSError: A file cannot be read or written.
         RknnError: The toolkit cannot be installed, or failed with a `ToolkitError`.
+        ValueError: An argument does not fit the network or the SoC.
     """
     say = progress or (lambda line: None)
     chip = soc_named(soc, "soc")

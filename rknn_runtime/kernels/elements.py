@@ -43,6 +43,10 @@ class Nc1hwc2Layout:
         Args:
             attr: A logical attribute (``model.outputs[i]``), or its ``native`` alone, whose
                 padding then counts as data.
+
+        Raises:
+            ValueError: The native layout is not NC1HWC2, the logical one neither NCHW nor NHWC,
+                or the elements are not integers.
         """
         if not isinstance(attr, TensorAttr):
             raise TypeError(f"attr: expected a TensorAttr, got {type(attr).__name__}")

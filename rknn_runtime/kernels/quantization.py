@@ -101,6 +101,10 @@ def quantize_affine(
 
     Returns:
         ``out``, or a new array.
+
+    Raises:
+        ValueError: A NaN in ``x``, a number outside its range, a shape that does not fit, memory
+            that C cannot use, or ``out`` overlapping ``x``.
     """
     x = source(x, "x", (_FLOAT32,))
     dtype = np.dtype(dtype)

@@ -164,6 +164,7 @@ def predict(
     Raises:
         UnavailableError: There are no constants for this SoC, the driver is not for it, or nothing
             multiplies.
+        ValueError: ``batch`` or ``clock_mhz`` is below 1, or there is no such driver.
     """
     batch = as_int(batch, "batch", 1, 2**31 - 1)
     speed = SPEEDS.get(soc)

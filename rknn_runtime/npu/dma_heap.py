@@ -37,6 +37,7 @@ def allocate(size_bytes: int, heap: str = "system") -> int:
 
     Raises:
         OSError: There is no such heap, you may not use it, or it has no memory left.
+        ValueError: The size is not from 1 to 2**32 - 1.
     """
     import fcntl  # here, as nothing else needs it
 

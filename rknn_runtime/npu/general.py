@@ -313,6 +313,8 @@ class GeneralModel(LoadedModel):
         Raises:
             RknnError: The runtime returned another number of bytes than an output has.
             RknnStatusError: The runtime failed; librknnmrt always does.
+            ValueError: Another shape, not C-contiguous, or ``out`` is not writable, overlaps, or
+                has another number of arrays than the outputs.
         """
         with self._context.lock:
             self._context.check_chosen()

@@ -75,11 +75,19 @@ class Library:
         return f"<Library {self.path}{' (simulated)' if self.is_simulated else ''}>"
 
     def has(self, function: str) -> bool:
-        """Tell whether the library has a function of the C API, such as ``rknn_mem_sync``."""
+        """Tell whether the library has a function of the C API, such as ``rknn_mem_sync``.
+
+        Raises:
+            ValueError: A name with a null character.
+        """
         return bool(lib.rkr_library_has(self.handle, c_name(function)))
 
     def symbol(self, name: str) -> Any:
-        """Return the address of any exported symbol as ``void *``, NULL when there is none."""
+        """Return the address of any exported symbol as ``void *``, NULL when there is none.
+
+        Raises:
+            ValueError: A name with a null character.
+        """
         return lib.rkr_library_symbol(self.handle, c_name(name))
 
     def require(self, function: str) -> None:
@@ -145,6 +153,7 @@ def open_library(library: str | os.PathLike[str] | Library | None = None) -> Lib
 
     Raises:
         LibraryLoadError: Nothing could be loaded; the message lists every path with the reason.
+        ValueError: ``library`` is empty or contains a null character.
     """
     if isinstance(library, Library):
         return library

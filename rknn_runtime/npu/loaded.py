@@ -398,6 +398,7 @@ class LoadedModel(Closing):
 
         Raises:
             UnavailableError: The SoC has one core, or the runtime no such function.
+            ValueError: Not a core mask, or one with a core that the SoC does not have.
         """
         mask = as_member(core_mask, "core_mask", CoreMask)
         context = self._context
@@ -418,6 +419,7 @@ class LoadedModel(Closing):
 
         Raises:
             UnavailableError: The SoC has one core, or the runtime no such function.
+            ValueError: More than the SoC has, or less than 1.
         """
         most = self._cores("cores", "rknn_set_batch_core_num")
         number = as_int(cores, "cores", 1, most or 64)
@@ -566,6 +568,7 @@ class LoadedModel(Closing):
         Raises:
             UnavailableError: librknnmrt has no custom operators, and duplicates take none,
                 because they make librknnrt unstable.
+            ValueError: No name that C takes, or the type has a function already.
         """
         from rknn_runtime.npu.operators import register
 
@@ -587,6 +590,7 @@ class LoadedModel(Closing):
         Raises:
             LibraryLoadError: It cannot be loaded, or gives no operator.
             UnavailableError: As in `register_custom_op`.
+            ValueError: A path with a null character, or the type has a function already.
         """
         from rknn_runtime.npu.operators import register_library
 

@@ -246,6 +246,7 @@ class Matmul(Closing):
             LibraryLoadError: No runtime library could be loaded.
             RknnError: The runtime's description of the matrices contradicts itself.
             UnavailableError: The runtime does not multiply matrices, or the SoC not these.
+            ValueError: Sizes that do not suit the NPU.
         """
         self._kind = rules.MatmulKind(
             as_member(dtype, "dtype", MatmulType),
@@ -367,7 +368,11 @@ class Matmul(Closing):
         return self._a.stored_shape, self._b.stored_shape, self._c.stored_shape
 
     def set_m(self, m: SupportsIndex) -> None:
-        """Choose the number of rows of A and C, one of `sizes_of_m`; if it fails, choose again."""
+        """Choose the number of rows of A and C, one of `sizes_of_m`; if it fails, choose again.
+
+        Raises:
+            ValueError: None of them.
+        """
         m = as_int(m, "m", 1, MOST)
         if m not in self._of_m:
             raise ValueError(f"m: expected one of {', '.join(map(str, self.sizes_of_m))}, got {m}")
@@ -415,6 +420,7 @@ class Matmul(Closing):
 
         Raises:
             UnavailableError: The runtime has no such function.
+            ValueError: No such matrix, another number of scales, or one out of range.
         """
         if not isinstance(matrix, str) or matrix not in self._names:
             raise ValueError(f"matrix: expected 'A', 'B' or 'C', got {matrix!r}")
@@ -447,6 +453,9 @@ class Matmul(Closing):
 
         Args:
             b: ``(k, n)`` of B's element type; int8 from -8 to 7 for int4. Any strides.
+
+        Raises:
+            ValueError: Of another shape, or beyond what an int4 holds.
         """
         data = self._b.packed(b)
         with self._context.lock:
@@ -495,6 +504,8 @@ class Matmul(Closing):
         Raises:
             RuntimeError: Called in the middle of another call, as by a signal handler,
                 before `write_b`, or `set_m` has failed.
+            ValueError: Of another shape, beyond what an int4 holds, or ``out`` overlaps ``a`` or
+                NPU memory, or is not writable.
         """
         with self._context.lock:
             self._context.check_chosen()

@@ -67,6 +67,7 @@ class TensorMemory(Closing):
             AllocationError: The runtime has no memory left.
             RknnError: The runtime gave a memory that cannot be used.
             UnavailableError: Flags, and a runtime without ``rknn_create_mem2`` (before 2.0).
+            ValueError: The size is not from 1 to 2**32 - 1, or unknown flags.
         """
         size_bytes = as_int(size_bytes, "size_bytes", 1, _MOST_BYTES)
         flags = as_member(flags, "flags", MemoryFlag, _MOST_FLAGS)
@@ -110,6 +111,7 @@ class TensorMemory(Closing):
             AllocationError: The runtime does not take the descriptor.
             OSError: It is none, or it cannot be mapped.
             UnavailableError: The runtime has no ``rknn_create_mem_from_fd``.
+            ValueError: A number out of range, or a file that is shorter.
         """
         fd = as_int(fd, "fd", 0, 2**31 - 1)
         size_bytes = as_int(size_bytes, "size_bytes", 1, _MOST_BYTES)
@@ -161,6 +163,8 @@ class TensorMemory(Closing):
         Raises:
             AllocationError: The runtime does not take the address.
             UnavailableError: The runtime has no ``rknn_create_mem_from_phys``.
+            ValueError: A number out of range, or an array of another size, or one that is
+                read-only or not C-contiguous.
         """
         address = as_int(address, "address", 0, 2**64 - 1)
         size_bytes = as_int(size_bytes, "size_bytes", 1, _MOST_BYTES)
@@ -305,6 +309,9 @@ class TensorMemory(Closing):
             context: Of the model.
             name: What for, such as ``input 0 'images'``.
             least_bytes: Of it.
+
+        Raises:
+            ValueError: It is too small, of another model, or bound to something else.
         """
         if self._context is not context:
             raise ValueError(

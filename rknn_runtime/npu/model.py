@@ -84,6 +84,8 @@ class Model(LoadedModel):
             RknnError: The runtime's description of the model contradicts itself.
             UnavailableError: The runtime has no ``rknn_set_core_mask``, or no
                 ``rknn_mem_sync`` although ``flags`` need it.
+            ValueError: Flags that a model cannot honour, specs that do not fit the model or
+                this runtime, or a ``share_weights_with`` of another library.
         """
         library = open_library(library)
         if init_flags(flags) & SYNC_FLAGS:
@@ -135,6 +137,7 @@ class Model(LoadedModel):
 
         Raises:
             RuntimeError: Also if you have to bind a memory first.
+            ValueError: Another shape, or a NaN in an input that is quantized.
         """
         with self._context.lock:
             self._context.check_chosen()
@@ -163,6 +166,8 @@ class Model(LoadedModel):
 
         Raises:
             RuntimeError: Also if you have to bind a memory first.
+            ValueError: An input or ``out`` has another shape, an input has a NaN that cannot be
+                quantized, or arrays of ``out`` overlap or are not as many as the outputs.
         """
         with self._context.lock:
             self._context.check_chosen()
@@ -247,6 +252,8 @@ class Model(LoadedModel):
         Raises:
             BufferError: The CPU does not see the memory that you bound.
             RuntimeError: As for `input_view`.
+            ValueError: ``out`` has another shape, is not C-contiguous or not writable, or overlaps
+                the model's own memory.
         """
         with self._context.lock:
             self._context.check_chosen()
@@ -409,6 +416,8 @@ class Model(LoadedModel):
         Raises:
             RknnStatusError: The runtime refused; the memory before stays bound.
             RuntimeError: `set_input_shapes` is at work or has failed.
+            ValueError: It is too small, of another model (see `TensorMemory.shared_with`), or
+                bound to something else.
         """
         self._bind_memory("input", index, memory, sync)
 
@@ -450,6 +459,9 @@ class Model(LoadedModel):
 
         Args:
             memory: Of this model, of at least ``model.memory_size.weight_bytes``.
+
+        Raises:
+            ValueError: The model was loaded without ``MEM_ALLOC_OUTSIDE``, or as in `bind_input`.
         """
         self._give(WEIGHTS, memory)
 
@@ -461,6 +473,10 @@ class Model(LoadedModel):
 
         Args:
             memory: Of this model, of at least ``model.memory_size.internal_bytes``.
+
+        Raises:
+            ValueError: The model was loaded without ``MEM_ALLOC_OUTSIDE`` or
+                ``INTERNAL_ALLOC_OUTSIDE``, or as in `bind_input`.
         """
         self._give(INTERNAL, memory)
 

@@ -84,6 +84,7 @@ class CustomOpNode:
         Raises:
             RknnError: The runtime's answer makes no sense.
             RuntimeError: Called elsewhere, or by another thread.
+            ValueError: A name that C does not take.
         """
         text = c_text(name, "name")
         if self._thread != get_ident():

@@ -102,6 +102,9 @@ def query(
 
     Returns:
         The struct.
+
+    Raises:
+        ValueError: A number out of range, or the query 3.
     """
     number = as_int(command, "command", 0, _INT32)
     if number == lib.RKNN_QUERY_PERF_DETAIL:
@@ -143,6 +146,7 @@ def run(
         RuntimeError: Also if `set_input_shapes` is at work or has failed, or you have to bind a
             memory first.
         UnavailableError: ``non_block``, or a fence for a runtime whose fences are not known.
+        ValueError: A number out of range; a fence without that flag, or the flag without one.
     """
     extend = _extend(frame_id, timeout_ms)
     context = _context(model)
@@ -279,6 +283,7 @@ def start(
     Raises:
         RuntimeError: Also if a run is in flight, or you have to bind a memory first.
         UnavailableError: A runtime whose ``rknn_wait`` is not known to wait.
+        ValueError: A model without that flag, a number out of range, or a fence as in `run`.
     """
     if not isinstance(model, Model):
         raise TypeError(f"model: expected a Model, got {type(model).__name__}")
@@ -334,6 +339,7 @@ def inputs_set(model: GeneralModel, *inputs: Array) -> None:
 
     Raises:
         RuntimeError: Also if `set_input_shapes` is at work or has failed.
+        ValueError: Another shape, or not C-contiguous.
     """
     context = _general(model)._context
     with context.lock:
@@ -376,6 +382,7 @@ def mem_sync(memory: TensorMemory, mode: SupportsIndex) -> None:
 
     Raises:
         UnavailableError: The runtime has no such function: its caches are coherent.
+        ValueError: Another mode.
     """
     if not isinstance(memory, TensorMemory):
         raise TypeError(f"memory: expected a TensorMemory, got {type(memory).__name__}")
@@ -396,6 +403,7 @@ def matmul_get_quant_params(matmul: Matmul, matrix: str) -> float:
 
     Raises:
         UnavailableError: The runtime has no such function.
+        ValueError: No such matrix.
     """
     if not isinstance(matmul, Matmul):
         raise TypeError(f"matmul: expected a Matmul, got {type(matmul).__name__}")

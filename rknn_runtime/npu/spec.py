@@ -29,6 +29,9 @@ class InputSpec:
       mean and std of the conversion, and quantized. That is the default, for every dtype.
     - ``normalized``: mean and std were applied already; they are quantized only.
     - ``pass_through``: the model's own elements, normalised and quantized; they are not changed.
+
+    Raises:
+        ValueError: Fields that contradict each other.
     """
 
     #: UINT8, FLOAT16 or FLOAT32; of ``pass_through`` the model's own. None: what `Model.run`
@@ -76,6 +79,9 @@ class OutputSpec:
     NCHW, FLOAT32        every output                   outputs of rank 4
     NHWC, FLOAT32        every output                   none
     ===================  =============================  =========================
+
+    Raises:
+        ValueError: A layout that is neither NCHW nor NHWC.
     """
 
     #: NCHW or NHWC; None: NCHW where a dtype is given, else the NPU's own.

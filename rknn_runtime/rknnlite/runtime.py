@@ -155,6 +155,7 @@ class RKNNRuntime:
 
         Raises:
             LibraryLoadError: There is no library.
+            ValueError: A device was given.
         """
         if device_id is not None:
             raise ValueError(f"device_id: expected None: this runs here only, got {device_id!r}")

@@ -56,6 +56,8 @@ def convert(
         ImportError: scikit-learn or onnx is missing; says what to install.
         OSError: The file cannot be written.
         RknnError: The toolkit cannot be installed, or refused.
+        ValueError: The estimator is not fitted, the examples do not fit it, or the SoC is not
+            known or does not support the options.
     """
     place = Path(os.fspath(path))
     if not isinstance(target, str):

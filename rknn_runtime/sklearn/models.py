@@ -160,6 +160,7 @@ class MLPClassifier(_Perceptron):
 
         Raises:
             OverflowError: A number left the range of float16.
+            ValueError: X is not rows of ``n_features_in_`` finite numbers.
         """
         probabilities = self.predict_proba(X)
         if self._metadata.task == "multilabel":

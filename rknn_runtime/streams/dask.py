@@ -67,6 +67,7 @@ def segments(path: str | os.PathLike[str], frames: int = 300) -> list[Segment]:
     Raises:
         ImportError: OpenCV is missing.
         OSError: The video cannot be opened, or does not say how many frames it has.
+        ValueError: `frames` is less than 1.
     """
     step = as_int(frames, "frames", 1, 2**31 - 1)
     name = os.fspath(path)
@@ -218,6 +219,7 @@ def detect(
 
     Raises:
         ImportError: PyArrow is missing.
+        ValueError: `chunk` or `retries` is out of range, or `format` is not known.
         Exception: The exception of a chunk's last try.
     """
     size, tries = as_int(chunk, "chunk", 1, 10_000), as_int(retries, "retries", 0, 1000)

@@ -85,6 +85,8 @@ class Pool(Closing):
             **options: For `task`, such as ``conf_threshold``.
 
         Raises:
+            ValueError: `contexts` or `core_masks` is not 1 to 64, a CPU does not exist, or
+                `library` is given for a `Model`.
             Exception: The exceptions of `Model` and `task`.
         """
         self._closed = threading.Event()
@@ -243,6 +245,7 @@ class Pool(Closing):
         Raises:
             ClosedError: The pool is closed.
             ForkError: This process was forked after the pool was made.
+            ValueError: `drop`, `errors` or `ahead` is out of range.
         """
         self._check_open()
         if drop not in (None, "oldest"):
@@ -365,6 +368,7 @@ class Pool(Closing):
             BufferError: An array that views a model's memory is alive.
             RknnStatusError: The runtime refused; the pool is closed nevertheless.
             TimeoutError: A run did not end in time. Its context stays; call again to wait longer.
+            ValueError: `timeout` is negative.
         """
         if timeout is not None:
             timeout = as_float(timeout, "timeout")

@@ -81,6 +81,8 @@ class FrameSource(Iterator[Frame]):
     Raises:
         ImportError: OpenCV or Pillow is not installed.
         OSError: The source cannot be opened.
+        ValueError: A folder has no images, a file is a FIFO, OpenCV cannot take the name, or an
+            argument is out of range.
     """
 
     def __init__(

@@ -40,6 +40,7 @@ def run_as_board(soc: str, words: Sequence[str], driver: str | None = None) -> i
     Raises:
         OSError: The program cannot be started.
         UnavailableError: The C library is not glibc.
+        ValueError: No such SoC or driver.
     """
     if driver not in (None, *DRIVERS):
         raise ValueError(f"driver: expected one of {', '.join(DRIVERS)}, got {driver!r}")

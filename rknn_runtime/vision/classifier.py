@@ -39,6 +39,8 @@ class Classifier(ImageModel):
 
     Raises:
         OSError: The file of labels cannot be read.
+        TypeError: `model` is not a `Model`, `labels` not a sequence or mapping, or `top_k` not an
+            integer.
         ValueError: The model does not have one image input and one output of scores, or has
             another number of classes than there are labels; or an option is out of range.
     """

@@ -69,6 +69,8 @@ class Detector(ImageModel):
     Raises:
         ImportError: The file of labels is YAML and PyYAML is not installed.
         OSError: The file of labels cannot be read.
+        TypeError: `model` is not a `Model`, `labels` not a sequence or mapping, or the head's
+            decoder does not take an option.
         ValueError: The model does not have one image input, or its outputs fit no known head or
             have another number of classes than there are labels; the message lists them. Or an
             option is out of range.
@@ -180,6 +182,9 @@ class Detector(ImageModel):
             RknnStatusError: The runtime failed.
             RuntimeError: Called in the middle of another call, as by a signal handler; or the
                 model's shapes were changed.
+            TypeError: `image` cannot be an image.
+            ValueError: `image` has a wrong shape, `color` or `matrix` is not known, or the model
+                takes NV12 alone.
         """
         found: Detections = self._run(image, color, matrix, full_range)
         if self._judge is not None:

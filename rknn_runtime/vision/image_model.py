@@ -195,6 +195,7 @@ class ImageModel(Closing):
             ForkError: This process was forked after the model was loaded.
             ImportError: OpenCV or Pillow is missing.
             OSError: The source cannot be opened.
+            ValueError: `drop` is not known, or a folder has no images.
         """
         # Streams know this module. This is the only import in the other direction.
         from rknn_runtime.streams.pool import Pool

@@ -48,6 +48,7 @@ class Segmenter(ImageModel):
 
     Raises:
         OSError: The file of labels cannot be read.
+        TypeError: `model` is not a `Model`, or `labels` not a sequence or mapping.
         ValueError: The model does not have one image input and such an output, or has another
             number of classes than there are labels; or an option is out of range.
     """

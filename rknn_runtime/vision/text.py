@@ -144,6 +144,7 @@ class TextRecognizer(ImageModel):
 
     Raises:
         OSError: The file of characters cannot be read.
+        TypeError: `model` is not a `Model`, or `characters` no sequence of texts.
         ValueError: The model does not have one image input and such an output, or the characters
             do not fit it or are not known.
     """
