@@ -837,6 +837,9 @@ static double compare(const rkr_emu *emu, const layer *l, chain *f, const plan *
 
 static double try_layer(rkr_emu *emu, const emu_node *node, const layer *l, chain *f) {
     const plan p = plan_of(emu, node, l);
+    if (p.draws == 0) {
+        return NAN;
+    }
     const size_t n = (size_t)p.channels * p.draws * p.places;
     float *x = malloc((size_t)l->in->public.n_elems * sizeof *x);
     uint8_t *y = malloc((size_t)l->out->public.n_elems * l->out->public.elem_bytes);

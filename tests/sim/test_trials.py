@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import struct
 
 import numpy as np
@@ -72,6 +73,13 @@ def test_other_commands_give_other_results(name, register, change, op) -> None:
     nodes = [node for node in Emulator(changed).nodes if node.op == op]
     assert {node.verdict for node in nodes} == {Verdict.DECODED}
     assert any(op in fault for fault in toolkit_faults(changed))
+
+
+def test_a_layer_that_is_too_large_to_try_is_not_called_wrong() -> None:
+    """10 billion multiplications would take too long; nothing is said of them."""
+    model = lzma.decompress((DATA / "emulator" / "large_rk3588.rknn.xz").read_bytes())
+    assert tried(model) == {}
+    assert {node.verdict for node in Emulator(model).nodes} == {Verdict.NOTHING, Verdict.EXACT}
 
 
 @pytest.mark.parametrize(
