@@ -3,14 +3,14 @@
 On the simulated NPU, whose cores take one run at a time, each as long as planted: scheduling and
 Python's share are measured. One run takes the same model and frames through:
 
-* `Pool`, one, two and three cores, run times of 5, 12 and 30 ms, as a share of what the cores can;
+* `Pool`, one, two and three cores, run times of 5, 12 and 30 ms, as a share of the cores' capacity;
 * a ``ThreadPoolExecutor`` over models that were each loaded, as people write it;
 * a queue of futures over models in turn, whose oldest future is waited for before the next frame;
-* frames that arrive in bursts, from a camera and at 50, 80 and 95 % of what the cores can, and
+* frames that arrive in bursts, from a camera and at 50, 80 and 95 % of the cores' capacity, and
   `Pool.map`, against ez-rknn-async if it is installed, two threads a core: milliseconds from
   arrival to result, CPU time and voluntary context switches;
 * where the time of a pool's frame goes, phase by phase;
-* how late an event loop wakes while it awaits frames, beside one that sleeps instead, in all and
+* how late an event loop wakes while it awaits frames, against one that sleeps instead, in all and
   without the time for which the loop's thread was ready and Linux gave it no CPU;
 * the latency of a frame at low load, against the bare `Detector`;
 * many frames: in order, every one once, and how much memory grows.

@@ -40,6 +40,7 @@ from rknn_runtime.modelfile.prediction import (
     TASK_US,
     LayerTime,
     Prediction,
+    is_pooling,
     predict,
     tasks_of,
 )
@@ -141,7 +142,7 @@ def _read(arguments: Namespace) -> tuple[Sequence[Layer], ModelInfo | None]:
 
 
 def _assumptions(driver: str, layers: Sequence[Layer]) -> list[str]:
-    """Return what is counted and what is assumed of the open runtime."""
+    """Return the counts and assumptions about the open runtime."""
     byte = f"{CPU_NS[0]:g} to {CPU_NS[1]:g} ns a byte"
     if driver == "rknpu":
         return [
@@ -149,7 +150,7 @@ def _assumptions(driver: str, layers: Sequence[Layer]) -> list[str]:
             "which is assumed: nobody has measured it on a board.",
         ]
     tasks = sum(map(tasks_of, layers))
-    pools = sum("Pool" in layer.operator for layer in layers)
+    pools = sum(map(is_pooling, layers))
     return [
         f"The open runtime on rocket: about {tasks} tasks with an interrupt each,",
         f"{TASK_US[0]:g} to {TASK_US[1]:g} us; the CPU copies inputs and outputs and computes",

@@ -75,7 +75,7 @@ class ModelInfo(ModelHeader):
     variants: tuple[ShapeVariant, ...]
 
     def _repr_html_(self) -> str:
-        """Show in a notebook what the model is for, and its inputs and outputs."""
+        """Show SoC, operators, inputs and outputs in a notebook."""
         facts = [
             ("SoC", self.soc),
             ("toolkit", self.toolkit_version),

@@ -6,8 +6,8 @@ for being started. Cycles count blocks of channels as the NPU multiplies them. T
 fitted by ``tools/judge_prediction.py`` to the vendor's table of 36 networks, and judged with each
 family of networks left out of the fit: see ``docs/speeds.md``.
 
-What the open runtime adds on a driver of the kernel is counted in steps (tasks, bytes that the CPU
-moves or pools), whose cost is assumed: no such times are public.
+The open runtime's overhead on a kernel driver is counted in steps (tasks, bytes that the CPU moves
+or pools), whose cost is assumed: no such times are public.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.images import COLORS, Scaled, as_pixels, as_scaled
 from rknn_runtime.vision.labels import read_labels
-from rknn_runtime.vision.letterbox import ImageWriter, LetterboxTransform, _place
+from rknn_runtime.vision.letterbox import ImageWriter, LetterboxTransform, transform_for
 
 if TYPE_CHECKING:
     from rknn_runtime.enums import CoreMask
@@ -286,7 +286,7 @@ class ImageModel(Closing):
 
     def _needed(self, size: tuple[int, int]) -> tuple[int, int]:
         """Return the height and width that an image of a height and width is scaled to."""
-        return _place(size, self.input_size, self._options["fit"]).resized_size
+        return transform_for(size, self.input_size, self._options["fit"]).resized_size
 
     def _run(self, image: Any, color: str, matrix: str, full_range: bool) -> Any:
         """Run on one image and decode the outputs."""

@@ -144,7 +144,9 @@ class LetterboxTransform:
 
 # The frames of a video have the same transform.
 @lru_cache(maxsize=64)
-def _place(image_size: tuple[int, int], size: tuple[int, int], fit: str) -> LetterboxTransform:
+def transform_for(
+    image_size: tuple[int, int], size: tuple[int, int], fit: str
+) -> LetterboxTransform:
     """Find the largest size with the image's proportions that fits, in integers.
 
     Args:
@@ -310,7 +312,7 @@ def _box_of(
     height, width, channels = shape if len(shape) == 3 else (*shape, 1, 0)[:3]
     if len(shape) not in (2, 3) or 0 in shape or channels not in (1, 3, 4) or color not in COLORS:
         return None
-    transform = _place((height, width), size, fit)
+    transform = transform_for((height, width), size, fit)
     order = _channel_order(channels, color, out_color)
     image = (None, 0, height, width, width * channels, channels)
     return _native_letterbox(rows, transform, padding, image, order), transform
@@ -328,7 +330,7 @@ def _fitted(
     matrix: str = "bt601",
     full_range: bool = False,
 ) -> tuple[NDArray[np.uint8], LetterboxTransform]:
-    """Do what `letterbox` does; `fit` is as for `_place`."""
+    """Do what `letterbox` does; `fit` is as for `transform_for`."""
     if resize not in _RESIZERS:
         raise ValueError(f"resize: expected one of {sorted(_RESIZERS)}, got {resize!r}")
     if out_color not in _OUT_COLORS:
@@ -344,9 +346,9 @@ def _fitted(
     else:
         check_yuv_options(matrix, full_range)
         pixels, order, image_size = as_scaled(
-            image, color, lambda whole: _place(whole, sides, fit).resized_size
+            image, color, lambda whole: transform_for(whole, sides, fit).resized_size
         )
-    transform = _place(image_size, sides, fit)
+    transform = transform_for(image_size, sides, fit)
     n_channels = 1 if out_color == "GRAY" else 3
     frame = _frame_of(out, (*transform.size, n_channels))
     rows, padding = pixel_rows(frame), _padding_of(pad_value, n_channels)
@@ -480,7 +482,7 @@ class ImageWriter:
             caller makes sure that the memory exists whenever something is written.
         out_color: Channels of the frame, ``"RGB"``, ``"BGR"`` or ``"GRAY"``.
         pad_value: As for `letterbox`.
-        fit: How images lie in the frame; see `_place`.
+        fit: How images lie in the frame; see `transform_for`.
     """
 
     def __init__(
@@ -516,7 +518,7 @@ class ImageWriter:
 
     def write_camera(self, source: YuvFrame) -> LetterboxTransform:
         """Write a camera frame into the frame."""
-        transform = _place(source.size, self._size, self._fit)
+        transform = transform_for(source.size, self._size, self._fit)
         box = _native_letterbox(self._rows, transform, self._padding)
         check_resized(source.fill(box, self._out_color), self._size[1], "rkr_letterbox_yuv_uint8")
         return transform
