@@ -69,17 +69,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="PATH", help="write to this file; for yolo, to this folder"
     )
-    parser.add_argument(
-        "--top", type=int, metavar="N", help="for classifiers: the N most likely classes (5)"
-    )
     add_switch(parser, "--coco-ids", "for coco: number the 80 classes from 1 to 90 as COCO does")
     parser.add_argument(
         "--save", type=Path, metavar="FOLDER", help="write images or videos with the objects drawn"
-    )
-    parser.add_argument(
-        "--recognizer",
-        metavar="MODEL",
-        help="for text detectors: read the text with this model, whose characters --labels gives",
     )
     parser.add_argument("--frames", type=int, metavar="N", help="stop after N images")
     add_switch(parser, "--every-frame", "drop no frame of a live source")
@@ -87,7 +79,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def add_model_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of all commands that detect."""
+    """Declare the arguments of the commands that run a task on images."""
     parser.add_argument(
         "model", metavar="MODEL", help="a .rknn file, or the folder of Ultralytics' export"
     )
@@ -101,6 +93,14 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--labels", metavar="FILE", help='class names: a file, or "coco"')
     parser.add_argument("--conf", type=float, help="confidence threshold (0.25)")
     parser.add_argument("--iou", type=float, help="IoU threshold of the NMS (0.45)")
+    parser.add_argument(
+        "--top", type=int, metavar="N", help="for classifiers: the N most likely classes (5)"
+    )
+    parser.add_argument(
+        "--recognizer",
+        metavar="MODEL",
+        help="for text detectors: read the text with this model, whose characters --labels gives",
+    )
     parser.add_argument("--head", help="such as yolov10, if the outputs do not tell")
     parser.add_argument(
         "--color", choices=("RGB", "BGR"), help="colours that the model takes; default: the file's"
@@ -134,7 +134,7 @@ def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
         if task == "auto":
             task = "classify" if folder.task == "classify" else "detect"
 
-    recognizer = getattr(arguments, "recognizer", None)  # which serve does not have
+    recognizer = arguments.recognizer
     if (task == "text") != (recognizer is not None) and task != "auto":
         raise ValueError(f"--recognizer: expected one with --task text alone, got --task {task}")
     read = _recognizers(recognizer, labels, arguments)
@@ -146,6 +146,8 @@ def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
                 raise ValueError(f"--recognizer: expected a text detector, got {TASKS[name].what}")
             name = "text"
         kind = TASKS[name]
+        if arguments.track and name != "detect":
+            raise ValueError(f"--track: expected {_DETECTS}, got {kind.what}")
         options = _given(arguments, {**kind.options, "input_color": "color"})
         for other in TASKS.values():
             for parameter, option in other.options.items():
@@ -330,8 +332,6 @@ def _check_task(arguments: Namespace, task: Task) -> None:
     """Refuse options that the results of a task lack."""
     if arguments.format in ("coco", "yolo") and task.what != _DETECTS:
         raise ValueError(f"--format {arguments.format}: expected {_DETECTS}, got {task.what}")
-    if arguments.track and task.what != _DETECTS:
-        raise ValueError(f"--track: expected {_DETECTS}, got {task.what}")
     if arguments.save and not task.draws:
         raise ValueError(f"--save: expected {_DETECTS}, got {task.what}")
 

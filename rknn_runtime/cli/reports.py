@@ -18,8 +18,8 @@ from rknn_runtime.cli.sources import Item, Names
 from rknn_runtime.streams.address import path_of
 from rknn_runtime.vision.decimals import doubles
 from rknn_runtime.vision.detections import Detections
-from rknn_runtime.vision.heads.classification import Classifications
 from rknn_runtime.vision.images import as_pixels, import_pillow, size_of_file
+from rknn_runtime.vision.tasks import as_dict
 
 if TYPE_CHECKING:
     from rknn_runtime.vision.labels import Labels
@@ -60,20 +60,12 @@ class Report:
             f"class {class_id}" if self._labels is None else names_of(self._labels, [class_id])[0]
         )
 
-    def _classes(self, result: Classifications) -> list[tuple[int, str, float]]:
-        pairs = zip(result.class_id.tolist(), result.confidence.tolist())
-        return [(class_id, self._name(class_id), confidence) for class_id, confidence in pairs]
-
 
 class Text(Report):
     """A line for each image, and one for each object or class; of a video a line for each frame."""
 
     def add(self, item: Item, result: Any) -> None:
         """Write the lines."""
-        if isinstance(result, Classifications):
-            lines = [f"  {name:<16} {score:6.1%}" for _, name, score in self._classes(result)]
-            self._write(item, "", lines)
-            return
         if isinstance(result, np.ndarray):
             self._write(item, f" a vector of {len(result)} numbers", [])
             return
@@ -108,13 +100,8 @@ class JsonLines(Report):
 
     def add(self, item: Item, result: Any) -> None:
         """Write the line."""
-        if isinstance(result, Classifications):
-            self._line(item, result.to_dict(self._labels))
-        elif isinstance(result, np.ndarray):
-            self._line(item, {"embedding": doubles(result).tolist()})
-        else:
-            height, width = image_size(item)
-            self._line(item, {"width": width, "height": height, **result.to_dict(self._labels)})
+        height, width = image_size(item)
+        self._line(item, {"width": width, "height": height, **as_dict(result, self._labels)})
 
     def fail(self, item: Item, error: Exception) -> None:
         """Write a line with the error."""
@@ -136,10 +123,8 @@ class Csv(Report):
         """Write the lines, after the names of the columns."""
         import csv
 
-        if isinstance(result, Classifications):
-            rows: list[Any] = [("class_id", "label", "confidence"), *self._classes(result)]
-        elif isinstance(result, np.ndarray):
-            rows = [range(len(result)), doubles(result).tolist()]
+        if isinstance(result, np.ndarray):
+            rows: list[Any] = [range(len(result)), doubles(result).tolist()]
         else:
             rows = list(csv.reader(result.to_csv(self._labels).splitlines()))
         writer = csv.writer(self._out, lineterminator="\n")

@@ -1,6 +1,6 @@
-"""Show a live image and the objects in it in a browser.
+"""Show a live image and the results of a model in a browser.
 
-The source is a camera, stream, video or folder of images. The objects are also
+The source is a camera, stream, video or folder of images. The results are also
 available as JSON (/detections), the numbers for Prometheus (/metrics). A frame
 that fails is counted and skipped.
 
@@ -29,8 +29,6 @@ from rknn_runtime.cli.detect import add_model_arguments, check_model_arguments, 
 from rknn_runtime.cli.files import check_readable, line_of, naming
 from rknn_runtime.cli.options import add_switch, refusals
 from rknn_runtime.errors import RknnError
-from rknn_runtime.vision import tasks
-from rknn_runtime.vision.detector import Detector
 
 if TYPE_CHECKING:
     from rknn_runtime.cli.sources import Tracks
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from rknn_runtime.streams.source import Frame, FrameSource
     from rknn_runtime.streams.stats import PoolStats
     from rknn_runtime.tools.serve import LiveView
-    from rknn_runtime.vision.detections import Detections
 
 #: Seconds for which an image file is shown.
 _IMAGE_SECONDS = 1.0
@@ -132,8 +129,6 @@ def _serve(arguments: Namespace) -> None:
     pool = Pool(model, task, library=arguments.library, contexts=arguments.contexts)
     with _closing(pool):
         first: Any = pool.tasks[0]
-        if not isinstance(first, Detector):
-            raise ValueError(f"expected a model that detects, got {tasks.task_of(first).what}")
         view = LiveView(first.labels, quality=arguments.quality, draw=arguments.draw)
         failures, load = _Failures(), _Load()
         source, reconnect_s = arguments.source, arguments.reconnect
@@ -273,7 +268,7 @@ def _feed(
 
 def _publish(
     frame: Frame,
-    found: Detections,
+    found: Any,
     view: LiveView,
     frames: FrameSource,
     due: float,

@@ -1,4 +1,4 @@
-"""Show a live image and the objects in it to browsers.
+"""Show a live image and what was found in it to browsers.
 
 The server is the standard library's: it adds 7 MB of memory and 40 ms to the start, starlette with
 uvicorn 15 MB and 250 ms, and boards have from 128 MB. uvicorn does not limit the time of slow
@@ -31,6 +31,7 @@ from rknn_runtime._arrays import as_int
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.drawing import LIMBS, class_color, text_color
 from rknn_runtime.vision.images import import_pillow
+from rknn_runtime.vision.tasks import as_dict
 
 if TYPE_CHECKING:
     from rknn_runtime.vision.labels import Labels
@@ -76,7 +77,8 @@ class LiveView:
     Args:
         labels: Names of the classes, or None.
         quality: JPEG quality, 1 to 95.
-        draw: Draw the objects into the image instead of leaving it to the page.
+        draw: Draw `Detections` into the image instead of leaving it to the page, which draws
+            nothing else.
     """
 
     def __init__(self, labels: Labels | None = None, *, quality: int = 80, draw: bool = False):
@@ -85,23 +87,21 @@ class LiveView:
         self._labels, self._draw = labels, draw
         self._changed = threading.Condition()
         self._newest = Snapshot(0, "{}", b"")
-        self._frame: tuple[Any, Detections] | None = None
+        self._frame: tuple[Any, Any] | None = None
         self._times: deque[float] = deque(maxlen=_RATE_FRAMES)
         self._watchers = 0
         self._is_closed = False
         self._encode = _encoder(as_int(quality, "quality", 1, 95))
 
-    def publish(
-        self, image: Any, found: Detections, place: Mapping[str, Any], jpeg: bytes = b""
-    ) -> None:
+    def publish(self, image: Any, found: Any, place: Mapping[str, Any], jpeg: bytes = b"") -> None:
         """Show a frame.
 
         Args:
             image: ``(H, W, 3) uint8``, BGR. It must not change until the next is published.
-            found: The objects, in pixels of the image.
+            found: The result of any task for the image.
             place: More entries for the JSON, such as ``source`` and ``frame``.
-            jpeg: The image as a camera encoded it, which viewers get unchanged. If it is empty,
-                or with `draw`, the image is encoded here when somebody is viewing.
+            jpeg: The image as a camera encoded it, which viewers get unchanged. If it is empty, or
+                the result is drawn here, the image is encoded here when somebody is viewing.
         """
         if not isinstance(image, np.ndarray) or image.dtype != np.uint8:
             got = getattr(image, "dtype", type(image).__name__)
@@ -110,14 +110,17 @@ class LiveView:
             raise ValueError(f"image: expected shape (H, W, 3), got {image.shape}")
         if max(image.shape) > _MAX_JPEG:
             raise ValueError(f"image: expected up to {_MAX_JPEG} pixels a side, got {image.shape}")
-        if not isinstance(found, Detections):
-            raise TypeError(f"found: expected Detections, got {type(found).__name__}")
+        if not (hasattr(found, "to_dict") or isinstance(found, np.ndarray)):
+            raise TypeError(f"found: expected the result of a task, got {type(found).__name__}")
         if not isinstance(jpeg, bytes):
             raise TypeError(f"jpeg: expected bytes, got {type(jpeg).__name__}")
         image = np.ascontiguousarray(image)
         height, width = image.shape[:2]
-        objects = found._json(self._labels)
-        if self._draw or not jpeg:
+        if isinstance(found, Detections):
+            objects = found._json(self._labels)
+        else:
+            objects = json.dumps(as_dict(found, self._labels))
+        if not jpeg or self._draws(found):
             jpeg = self._jpeg(image, found) if self._watchers else b""
         with self._changed:
             number = self._newest.number + 1
@@ -127,8 +130,12 @@ class LiveView:
             self._times.append(time.monotonic())
             self._changed.notify_all()
 
-    def _jpeg(self, image: Any, found: Detections) -> bytes:
-        if self._draw:
+    def _draws(self, found: Any) -> bool:
+        """Whether a result is drawn here."""
+        return self._draw if isinstance(found, Detections) else hasattr(found, "draw")
+
+    def _jpeg(self, image: Any, found: Any) -> bytes:
+        if self._draws(found):
             image = found.draw(image, self._labels, color="BGR")
         return self._encode(image)
 

@@ -158,6 +158,35 @@ def draw_objects(
     return import_pillow().Image.fromarray(canvas.pixels)
 
 
+def draw_captions(
+    image: Any,
+    captions: Sequence[tuple[str, str]],
+    color: str = "RGB",
+    font: str | os.PathLike[str] | None = None,
+    out: NDArray[np.uint8] | None = None,
+) -> Any:
+    """Write captions below each other into the upper left corner of an image.
+
+    Args:
+        image: As for `Detections.draw`, also for the result.
+        captions: Two texts side by side; the first is shortened if there is no room.
+        color: As for `Detections.draw`.
+        font: As for `Detections.draw`.
+        out: As for `Detections.draw`.
+    """
+    pixels, order = as_pixels(image, color)
+    canvas = _canvas(image, pixels, out)
+    sides = canvas.height + canvas.width
+    letters = _load_font(_font_path(font), round(sides * 0.0095 + 5))
+    writer = _CaptionWriter(canvas, letters, max(1, round(sides * 0.002)))
+    writer.stack(captions)
+    paper, ink = (table[np.arange(len(captions)) % len(table)] for table in _colors())
+    writer.paint(paper if order == "RGB" else np.ascontiguousarray(paper[:, ::-1]), ink)
+    if isinstance(image, np.ndarray):
+        return canvas.pixels if out is None else out
+    return import_pillow().Image.fromarray(canvas.pixels)
+
+
 def _check_places(
     height: int,
     width: int,
@@ -462,13 +491,24 @@ class _CaptionWriter:
         #: Left and top of each caption; -1: its object is outside the image.
         self._corners: list[list[int]] = []
 
-    def place(self, captions: Sequence[tuple[str, str]], boxes: NDArray[np.float32]) -> None:
-        """Put each caption at a corner of its box, where it hides no earlier caption."""
+    def _fit(self, captions: Sequence[tuple[str, str]]) -> tuple[list[int], int]:
+        """Take the captions; return their widths and their height in pixels."""
         width, around = self._font.width, self._font.gap + 2 * self._margin
         room = self._canvas.width - around
         self._texts = [self._fitting(name, percent, room) for name, percent in captions]
         widths = [width(name) + width(percent) + around for name, percent in self._texts]
-        height, size = self._font.height + 2 * self._margin, (self._canvas.height, room + around)
+        return widths, self._font.height + 2 * self._margin
+
+    def stack(self, captions: Sequence[tuple[str, str]]) -> None:
+        """Put the captions below each other, those that begin in the image."""
+        _, height = self._fit(captions)
+        tops = range(0, height * len(captions), height)
+        self._corners = [[0 if top < self._canvas.height else -1, top] for top in tops]
+
+    def place(self, captions: Sequence[tuple[str, str]], boxes: NDArray[np.float32]) -> None:
+        """Put each caption at a corner of its box, where it hides no earlier caption."""
+        widths, height = self._fit(captions)
+        size = self._canvas.height, self._canvas.width
         corners = place_captions(boxes, np.array(widths, np.int32), height, size)
         corners[_hides(corners, np.array(widths), height, boxes)] = -1
         self._corners = corners.tolist()

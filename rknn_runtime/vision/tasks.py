@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rknn_runtime.tensor import TensorAttr
     from rknn_runtime.vision.heads.outputs import Outputs, Size
+    from rknn_runtime.vision.labels import Labels
 
 
 #: Of embeddings of faces, persons, images and texts.
@@ -40,13 +41,13 @@ TASKS: dict[str, Task] = {
         "Detector", "a model that detects",
         {"conf_threshold": "conf", "iou_threshold": "iou", "head": "head"},
     ),
-    "classify": Task("Classifier", "a classifier", {"top_k": "top"}, draws=False),
+    "classify": Task("Classifier", "a classifier", {"top_k": "top"}),
     "semantic": Task("Segmenter", "a segmenter", {"threshold": "conf"}),
     "map": Task("MapEstimator", "a map of values", {}),
     "embed": Task("Embedder", "an embedder", {}, draws=False),
     "keypoints": Task("PoseEstimator", "a pose estimator", {}),
     "text-detection": Task("TextDetector", "a text detector", {"box_threshold": "conf"}),
-    "text-recognition": Task("TextRecognizer", "a text recognizer", {}, draws=False),
+    "text-recognition": Task("TextRecognizer", "a text recognizer", {}),
     "text": Task("TextReader", "a text reader", {"conf_threshold": "conf"}),
 }  # fmt: skip
 
@@ -137,3 +138,13 @@ def possible_tasks(outputs: Outputs, size: Size) -> tuple[str, ...]:
 def task_of(instance: object) -> Task:
     """Return the task that an object's class does."""
     return next(task for task in TASKS.values() if isinstance(instance, task.load()))
+
+
+def as_dict(result: Any, labels: Labels | None) -> dict[str, Any]:
+    """Return a result of any task as plain values, ready for JSON."""
+    if hasattr(result, "to_dict"):
+        values: dict[str, Any] = result.to_dict(labels)
+        return values
+    from rknn_runtime.vision.decimals import doubles
+
+    return {"embedding": doubles(result).tolist()}

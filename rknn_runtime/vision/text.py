@@ -44,6 +44,12 @@ class TextLine(NamedTuple):
         """Return a table with one line: ``text``, ``confidence``."""
         return "text,confidence\n" * header + f"{_quoted(self.text)},{self.confidence}\n"
 
+    def draw(self, image: Any, labels: object = None, **options: Any) -> Any:
+        """Write the text into a corner of a copy of an image; see `Classifications.draw`."""
+        from rknn_runtime.vision.drawing import draw_captions
+
+        return draw_captions(image, [(self.text, f"{self.confidence:.0%}")], **options)
+
     def _lines(self, labels: object) -> list[str]:
         return [printable(f"{self.text}  {self.confidence:.1%}")]
 

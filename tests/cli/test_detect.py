@@ -19,6 +19,7 @@ from web import serving
 from rknn_runtime import Detections
 from rknn_runtime.cli import main, reports, sources
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_output
+from rknn_runtime.vision.drawing import class_color
 
 Image = pytest.importorskip("PIL.Image")
 LABELS = ["disc", "star"]
@@ -346,9 +347,12 @@ def test_a_classifier(classifier, photos, capsys):
     assert found["class_id"] == 2 and found["confidence"] == pytest.approx(0.8, abs=0.01)
     rows = detect(capsys, classifier, photos, "--format", "csv").splitlines()
     assert rows[0] == "source,frame,class_id,label,confidence" and len(rows) == 7
-    for wrong in (["--format", "coco"], ["--save", photos / "drawn"]):
-        detect(capsys, classifier, photos, *wrong, status=1)
-        assert "expected a model that detects, got a classifier" in detect.complaints
+    drawn = photos.parent / "drawn"
+    detect(capsys, classifier, photos / "1.png", "--save", drawn)
+    with Image.open(drawn / "1.png") as written:
+        assert written.getpixel((1, 1)) == class_color(0)
+    detect(capsys, classifier, photos, "--format", "coco", status=1)
+    assert "expected a model that detects, got a classifier" in detect.complaints
     detect(capsys, classifier, photos, "--task", "detect", status=1)
 
 
@@ -406,7 +410,6 @@ def test_text(photos, tmp_path, capsys):
         (reader, ["--recognizer", reader], "expected a text detector, got a text recognizer"),
         (finder, ["--task", "text"], "--recognizer: expected one with --task text alone"),
         (finder, ["--labels", keys], "labels: expected None, as the results have no classes"),
-        (reader, ["--save", tmp_path / "drawn"], "--save: expected a model that detects, got a te"),
     ):
         detect(capsys, model, photo, *more, status=1)
         assert told in detect.complaints
@@ -421,6 +424,8 @@ def test_vectors_and_keypoints(photos, tmp_path, capsys):
     np.testing.assert_allclose(json.loads(line)["embedding"], [0.6, 0.8], rtol=1e-6)
     rows = list(csv.reader(detect(capsys, path, photo, "--format", "csv").splitlines()))
     assert rows[0] == ["source", "frame", "0", "1"] and rows[1][2][:3] == "0.6"
+    detect(capsys, path, photo, "--save", tmp_path / "drawn", status=1)
+    assert "--save: expected a model that detects, got an embedder" in detect.complaints
     path.write_bytes(keypoints.simcc())
     (line,) = detect(capsys, path, photo, "--json", "--save", tmp_path / "drawn").splitlines()
     (found,) = json.loads(line)["detections"]

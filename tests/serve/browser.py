@@ -16,7 +16,7 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
 
-from rknn_runtime import Detections
+from rknn_runtime import Detections, Segmentation
 from rknn_runtime.tools.serve import LiveView, Server
 from rknn_runtime.vision.drawing import class_color
 
@@ -30,12 +30,12 @@ def whole(**more: np.ndarray[Any, Any]) -> Detections:
     return Detections(FOUND.xyxy, FOUND.confidence, FOUND.class_id, **more)
 
 
-def publish(view: LiveView, value: int = 90, found: Detections = FOUND) -> None:
+def publish(view: LiveView, value: int = 90, found: Any = FOUND) -> None:
     view.publish(np.full((240, 320, 3), value, np.uint8), found, {"source": "test"})
 
 
 @contextmanager
-def shows(found: Detections, token: str = "") -> Iterator[tuple[LiveView, Server]]:
+def shows(found: Any, token: str = "") -> Iterator[tuple[LiveView, Server]]:
     """A view with a new frame every 50 ms, and its server."""
     view, ended = LiveView(["cat", "dog"]), threading.Event()
 
@@ -165,6 +165,17 @@ def test_skeletons(browser):
         wait(page, f"{at(90, 100)}[3] === 255")
         assert page.execute_script(f"return {at(120, 100)}[3]") > 0
         assert page.execute_script(f"return {at(120, 150)}[3]") == 0
+
+
+def test_other_tasks(browser):
+    """The server draws them; the page lists what was found."""
+    found = Segmentation(np.repeat(np.uint8([[0, 1, 1, 1]]), 240, 0).repeat(80, 1))
+    with shows(found) as (_, server):
+        page = browser(server.port)
+        wait(page, "document.getElementById('found').innerText.includes('75.0%')")
+        assert page.execute_script("return document.getElementById('found').rows.length") == 2
+        assert page.execute_script(f"return {EDGE}[3]") == 0
+        assert page.execute_script("return document.getElementById('drawn').offsetHeight") == 0
 
 
 def test_oriented_boxes(browser):

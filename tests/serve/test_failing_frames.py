@@ -144,7 +144,7 @@ def test_only_a_row_of_failures_ends_it(feed, monkeypatch):
         assert type(raised) is RknnError and view.snapshot().number == 0
         assert str(raised).startswith("3 frames in a row failed: ")
         assert status["failed"] == 3
-    assert "expected Detections, got str" in str(raised)
+    assert "expected the result of a task, got str" in str(raised)
 
 
 def test_damaged_images_are_left_out(feed, caplog):

@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 from bundles import one_object
 from paths import PROJECT
+from planting import classification, keypoints, scene, text
 from rtsp import RtspServer
 
 from rknn_runtime import Detections
@@ -524,6 +525,58 @@ def test_the_command(command):
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "rknn-runtime: stopped\n")
     events.close()
+
+
+def test_every_task(tmp_path, monkeypatch):
+    """Results are JSON; those that the page does not draw are in the image."""
+    from rknn_runtime.cli import serve
+    from rknn_runtime.cli.main import main
+
+    shown: list[tuple[dict, bool]] = []
+
+    class Kept(LiveView):
+        def publish(self, image, found, place, jpeg=b""):
+            super().publish(image, found, place, jpeg)
+            newest = self.snapshot()
+            with Image.open(io.BytesIO(newest.jpeg)) as jpeg:
+                is_plain = max(high - low for low, high in jpeg.getextrema()) < 9
+            shown.append((json.loads(newest.found), is_plain))
+
+    monkeypatch.setattr("rknn_runtime.tools.serve.LiveView", Kept)
+    monkeypatch.setattr(serve, "_IMAGE_SECONDS", 0.0)
+    paths = {name: tmp_path / f"{name}.rknn" for name in ("scene", "words", "line", "net", "class")}
+    paths["scene"].write_bytes(scene.bundle([scene.scores()[:, 1:2]]))
+    paths["words"].write_bytes(text.detector(task="text-detection"))
+    paths["line"].write_bytes(text.recognizer(characters="abc"))
+    paths["net"].write_bytes(keypoints.embedding(np.array([3, 4], np.float32), task="embed"))
+    paths["class"].write_bytes(classification.bundle())
+    pose = tmp_path / "pose.rknn"
+    pose.write_bytes(keypoints.simcc())
+    photo = tmp_path / "photo.jpg"
+    Image.new("RGB", (128, 64), (10, 20, 30)).save(photo)
+
+    def served(model, *options):
+        shown.clear()
+        words = [str(model), str(photo), "--sim", "--listen", "127.0.0.1:0", *map(str, options)]
+        assert main(["serve", *words]) == 0
+        return shown[0]
+
+    found, is_plain = served(paths["scene"], "--task", "semantic", "--conf", "0.4")
+    assert found["classes"][0]["label"] == "foreground" and not is_plain
+    found, is_plain = served(paths["scene"], "--task", "map")
+    assert found["map"] == {"height": 64, "width": 128, "lowest": -4, "highest": 4} and not is_plain
+    found, is_plain = served(paths["words"])
+    assert len(found["detections"]) == 3 and is_plain  # the page draws it
+    found, is_plain = served(paths["words"], "--recognizer", paths["line"])
+    assert [line["text"] for line in found["lines"]] == ["cab"] * 3 and not is_plain
+    found, is_plain = served(paths["line"])
+    assert found["text"] == "cab" and not is_plain
+    found, is_plain = served(paths["class"], "--top", 2)
+    assert len(found["classes"]) == 2 and not is_plain
+    found, is_plain = served(paths["net"])
+    assert found["embedding"] == pytest.approx([0.6, 0.8]) and is_plain  # nothing to draw
+    found, is_plain = served(pose)
+    assert len(found["detections"][0]["keypoints"]) == keypoints.COUNT and is_plain
 
 
 @pytest.mark.parametrize("ending", ["signal", "watchdog"])

@@ -9,12 +9,16 @@ import numpy as np
 
 from rknn_runtime._arrays import as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._files import printable
 from rknn_runtime.tensor import TensorAttr
+from rknn_runtime.vision.detections import _quoted
 from rknn_runtime.vision.heads.frame import FrameDecoder
 from rknn_runtime.vision.heads.outputs import channels_first, quantization_of, representable
 from rknn_runtime.vision.labels import names_of
 
 if TYPE_CHECKING:
+    import os
+
     from numpy.typing import NDArray
 
     from rknn_runtime.vision.labels import Labels
@@ -46,6 +50,44 @@ class Classifications(NamedTuple):
             return {"classes": [{"class_id": i, "confidence": c} for i, c in zip(ids, scores)]}
         rows = zip(ids, names_of(labels, ids), scores)
         return {"classes": [{"class_id": i, "label": n, "confidence": c} for i, n, c in rows]}
+
+    def to_csv(self, labels: Labels | None = None, *, header: bool = True) -> str:
+        """Return a table with one line per class: ``class_id``, ``label``, ``confidence``."""
+        rows = zip(self.class_id.tolist(), self._titles(labels))
+        lines = [f"{i},{_quoted(name)},{confidence}" for i, (name, confidence) in rows]
+        return "".join(f"{line}\n" for line in ["class_id,label,confidence"] * header + lines)
+
+    def draw(
+        self,
+        image: Any,
+        labels: Labels | None = None,
+        *,
+        color: str = "RGB",
+        font: str | os.PathLike[str] | None = None,
+        out: NDArray[np.uint8] | None = None,
+    ) -> Any:
+        """Write the classes into a corner of a copy of an image.
+
+        Args:
+            image: As for `Detections.draw`, also for the result.
+            labels: Names of the classes; None: their numbers.
+            color: As for `Detections.draw`.
+            font: As for `Detections.draw`.
+            out: As for `Detections.draw`.
+        """
+        from rknn_runtime.vision.drawing import draw_captions
+
+        captions = [(name, f"{score:.0%}") for name, score in self._titles(labels)]
+        return draw_captions(image, captions, color, font, out)
+
+    def _titles(self, labels: Labels | None) -> list[tuple[str, float]]:
+        if labels is not None:
+            return self.named(labels)
+        pairs = zip(self.class_id.tolist(), self.confidence.tolist())
+        return [(f"class {class_id}", confidence) for class_id, confidence in pairs]
+
+    def _lines(self, labels: Labels | None) -> list[str]:
+        return [printable(f"{name:<16} {score:6.1%}") for name, score in self._titles(labels)]
 
     def __str__(self) -> str:
         """Return one line per class, with its confidence."""
