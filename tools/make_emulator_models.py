@@ -14,6 +14,8 @@ resize. ``single`` has convolutions to one channel, whose weight offset is a con
 from __future__ import annotations
 
 import argparse
+import lzma
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +64,16 @@ class Machine(Model):
         third = net.node("Conv", second, weights(32, 1, 3, 3, kept=0.6), group=32)
         net.node("Conv", third, weights(out[1], 32, 3, 3, kept=0.6), strides=[4, 4], to=y)
 
+    def wide(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
+        """One convolution, whose weights the file holds nowhere else: see `wide_weights`."""
+        net.node("Conv", x, net.constant(wide_weights(out[1], channels)), pads=[1] * 4, to=y)
+
+
+def wide_weights(kernels: int, channels: int) -> np.ndarray:
+    """float32 ``(kernels, channels, 3, 3)``: one in twenty is not zero. The same on every NumPy."""
+    random, shape = np.random.RandomState(0), (kernels, channels, 3, 3)
+    return (random.normal(size=shape) * (random.uniform(size=shape) < 0.05)).astype(np.float32)
+
 
 MACHINE = Machine(
     "machine",
@@ -84,8 +96,18 @@ COMPRESSED = Machine(
     kind="compressed",
     config={"compress_weight": True},
 )
+#: Weights of 16 bits: float16, and int16 of the SoCs that have it.
+WIDE = Machine(
+    "compressed_wide",
+    {"features": [1, 24, 8, 8]},
+    {"sums": [1, 40, 8, 8]},
+    kind="wide",
+    config={"compress_weight": True, "mean_values": [[]], "std_values": [[]]},
+)
 #: RK3576 and RV1126B compress like RK3562; RV1103B never compresses.
 COMPRESSING = ("rk3588", "rk3566", "rk3562", "rv1106")
+WIDE_FILES = [("fp16", "rk3588"), ("fp16", "rk3566"), ("fp16", "rk3576")]
+WIDE_FILES += [("int16", "rk3588"), ("int16_plain", "rk3588")]
 
 
 def main() -> None:
@@ -100,6 +122,22 @@ def main() -> None:
             convert(model, soc, source, folder / f"{model.name}_{soc}.rknn")
     MACHINE.build = {"do_quantization": False}
     convert(MACHINE, "rk3588", source, folder / "machine_fp16_rk3588.rknn")
+    make_wide(folder)
+
+
+def make_wide(folder: Path) -> None:
+    """Weights of 16 bits; what int16 makes of them without compression, too."""
+    WIDE.build = {"do_quantization": False}
+    for kind, soc in WIDE_FILES:
+        if kind != "fp16":
+            WIDE.build = {"do_quantization": True}
+            WIDE.config.update(quantized_dtype="w16a16i", compress_weight=kind == "int16")
+        with tempfile.TemporaryDirectory() as made:
+            source, target = Path(made) / "wide.onnx", Path(made) / "wide.rknn"
+            onnx.save(WIDE.graph(), str(source))
+            convert(WIDE, soc, source, target)
+            packed = lzma.compress(target.read_bytes(), preset=9)
+        (folder / f"compressed_{kind}_{soc}.rknn.xz").write_bytes(packed)
 
 
 if __name__ == "__main__":

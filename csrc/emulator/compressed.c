@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Weights that the toolkit compressed (compress_weight=True), int8, of all SoCs but RV1103B and
- * RV1106B. They are unpacked when a model is opened, and then read like any others.
+ * Weights that the toolkit compressed (compress_weight=True), of all SoCs but RV1103B and RV1106B.
+ * They are unpacked when a model is opened, and then read like any others.
  *
  * The weights' bytes, as they would lie in memory, are dealt out to streams, a word to each in
  * turn: RK3588 16 streams and words of 4 bytes, RK3566 and RK3568 8 and 4, the others 2 and 1.
  *
- *   1100 1 or, of two streams, 5; 0 also where the weights are still in the buffer
+ *   1100 1 int8, 3 int16, 5 float16 or two streams; 0 also where weights are still in the buffer
  *   1104 size of each stream's header: 2 bits, in 16 bytes; lite 3 bits, in 8 bytes
  *   1110 first stream; lite 1114.. the others; else they follow each other, at whole lines
  *   1140.. bytes of each after the first 16, in units of 16; lite has them elsewhere
@@ -22,7 +22,10 @@
  *
  *     class c   a sign, c - 1 bits of d under its highest one; 0 is 0. A sign means ~d
  *     with runs a sign means -d; 0: 1 bit, run 0 or 1 of base; 8: n bits, run 2 + these;
- *               7: 7 bits, the whole of d, and 0 with a sign is -128
+ *               7: 7 bits, the whole of d, and 0 is 128
+ *
+ * Of 16 bits, these are codes of the upper byte of d, with runs of that plus one unless negative;
+ * the lower byte follows. float16 is rotated: its sign is the lowest bit.
  *
  * Of the other SoCs the header is the base to subtract, int32, then the classes. A code of
  * class c is followed by 8 signs and 8 values of c bits: eight weights, of which ~d with a sign.
@@ -33,8 +36,10 @@
 
 #define HEADER 16
 #define LINE 64
-/* Of all layers, for each byte of a file: far more than weights shrink by. And their number. */
+/* Of all layers, for each byte of a file: more than weights of any size shrink by. And their
+ * number. */
 #define MAX_RATIO 8
+#define ANY_RATIO (16u << 20) /* bytes of all layers that may shrink by more */
 #define MAX_UNPACKED 2048
 
 typedef struct {
@@ -47,6 +52,7 @@ typedef struct {
 typedef struct {
     int8_t *values;
     uint32_t first, log2, step, count, at;
+    bool wide, rotated; /* 16 bits, float16 */
 } sink;
 
 /* At most 8 bits. Reads zeros after the end; check is_over afterwards. */
@@ -62,11 +68,19 @@ static bool is_over(const stream *s) {
     return s->bit > s->size * 8;
 }
 
-static void put(sink *s, uint32_t value) {
+static void put_byte(sink *s, uint32_t value) {
     if (s->at < s->count) {
         const uint32_t inside = s->at & ((1u << s->log2) - 1u);
         s->values[s->first + (s->at >> s->log2) * s->step + inside] = (int8_t)(uint8_t)value;
         s->at++;
+    }
+}
+
+static void put(sink *s, uint32_t value) {
+    value = s->rotated ? (value >> 1 & 0x7fff) | (value & 1) << 15 : value;
+    put_byte(s, value);
+    if (s->wide) {
+        put_byte(s, value >> 8);
     }
 }
 
@@ -102,11 +116,13 @@ static bool read_classes(const uint8_t *header, uint32_t largest, uint8_t classe
 /* d of a class, behind its code. */
 static uint32_t take_value(stream *s, uint32_t class, bool runs) {
     const bool sign = take(s, 1) != 0;
+    uint32_t d = 0;
     if (runs && class == 7) {
-        const uint32_t d = take(s, 7);
-        return sign ? 0u - (d == 0 ? 128 : d) : d;
+        d = take(s, 7);
+        d = d == 0 ? 128 : d;
+    } else if (class != 0) {
+        d = take(s, class - 1) | 1u << (class - 1);
     }
-    const uint32_t d = class == 0 ? 0 : take(s, class - 1) | 1u << (class - 1);
     return !sign ? d : runs ? 0u - d : ~d;
 }
 
@@ -125,14 +141,18 @@ static bool unpack_codes(stream s, sink to, uint32_t header_bytes) {
         if (runs && (class == 0 || class == 8)) {
             const uint32_t index = class == 0 ? take(&s, 1) : 2 + take(&s, n);
             const uint32_t length = (uint32_t)emu_number(header + 8 + 2 * index, 2);
-            if (length == 0 || length > to.count - to.at) {
+            if (length == 0 || length << to.wide > to.count - to.at) {
                 return false;
             }
             for (uint32_t i = 0; i < length; i++) {
                 put(&to, base);
             }
         } else {
-            put(&to, base + take_value(&s, class, runs));
+            uint32_t d = take_value(&s, class, runs);
+            if (to.wide) {
+                d = (runs && (int32_t)d > 0 ? d - 1 : d) << 8 | take(&s, 8);
+            }
+            put(&to, base + d);
         }
         if (is_over(&s)) {
             return false;
@@ -174,6 +194,7 @@ static void find_starts(const rkr_emu *emu, const emu_registers *r, uint32_t cou
 
 static bool unpack(const rkr_emu *emu, const emu_registers *r, emu_unpacked *unpacked) {
     const uint32_t count = emu->soc->weight_streams, log2 = count == 2 ? 0 : 2;
+    const uint32_t mode = emu_reg(r, 0x1100);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t start = unpacked->starts[i];
         const uint32_t header = emu_is_lite(emu) ? emu_bits(r, 0x1104, 3 * i + 2, 3 * i) * 8
@@ -184,7 +205,14 @@ static bool unpack(const rkr_emu *emu, const emu_registers *r, emu_unpacked *unp
         }
         const stream from = {emu->memory + start, emu->model->constant_bytes - start, 0};
         const uint32_t words = ((unpacked->bytes >> log2) + count - 1 - i) / count;
-        const sink to = {unpacked->values, i << log2, log2, count << log2, words << log2, 0};
+        const sink to = {unpacked->values,
+                         i << log2,
+                         log2,
+                         count << log2,
+                         words << log2,
+                         0,
+                         count != 2 && mode != 1,
+                         count != 2 && mode == 5};
         if (!(count == 2 ? unpack_eights : unpack_codes)(from, to, header)) {
             return false;
         }
@@ -207,7 +235,7 @@ static const emu_unpacked *unpack_new(rkr_emu *emu, const emu_registers *r, uint
                                       const uint32_t *starts) {
     emu->unpacked_bytes += bytes;
     emu->n_unpacked++;
-    if (emu->unpacked_bytes > MAX_RATIO * emu->model->constant_bytes ||
+    if (emu->unpacked_bytes > MAX_RATIO * emu->model->constant_bytes + ANY_RATIO ||
         emu->n_unpacked > MAX_UNPACKED) {
         (void)emu_refuse(emu, "compressed weights of %llu bytes, %u layers, in a file of %llu",
                          (unsigned long long)emu->unpacked_bytes, emu->n_unpacked,
@@ -238,7 +266,7 @@ bool emu_decompress_weights(rkr_emu *emu, const emu_registers *r, uint32_t bytes
         conv->unpacked = find(emu, bytes, starts, 1);
         return true;
     }
-    if (conv->wide || mode != (count == 2 ? 5 : 1)) {
+    if (mode != (count == 2 || conv->fp16 ? 5u : conv->wide ? 3u : 1u)) {
         return emu_refuse_register(emu, r, 0x1100, "compressed weights");
     }
     if (count != 2 && bytes % 4 != 0) {

@@ -279,7 +279,7 @@ bool emu_fits_winograd(const rkr_emu *emu, const emu_task *task, const emu_windo
 static int32_t wide_weight(const rkr_emu *emu, const emu_convolution *conv, uint64_t at,
                            int32_t offset) {
     const bool pairs = conv->weight_form == EMU_WEIGHT_PAIR;
-    const uint8_t *weight = emu->memory + conv->weights + (pairs ? 4 : 2) * at;
+    const uint8_t *weight = (const uint8_t *)weights_of(emu, conv) + (pairs ? 4 : 2) * at;
     offset = pairs ? (int16_t)emu_number(weight + 2, 2) : offset;
     /* As with bytes, there is no +32768. */
     return (int16_t)emu_number(weight, 2) + (offset == INT16_MIN ? -INT16_MIN : offset);
@@ -302,7 +302,7 @@ void emu_unpack_floats(const rkr_emu *emu, const emu_task *task, uint32_t kernel
                 const uint64_t at = conv->depthwise ? depthwise_at(packing, conv, k, tap)
                                                     : packed_at(packing, conv, k, c, tap, &unused);
                 out[((size_t)tap * depth + c) * 16 + k % 16] =
-                    conv->fp16 ? emu_half_at(emu->memory + conv->weights + 2 * at)
+                    conv->fp16 ? emu_half_at((const uint8_t *)weights_of(emu, conv) + 2 * at)
                                : (float)wide_weight(emu, conv, at, offsets[k % 16]);
             }
         }

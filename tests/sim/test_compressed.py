@@ -6,6 +6,7 @@ convolutions, ``test_emulator.py`` by every bit of the machine in NumPy.
 
 from __future__ import annotations
 
+import lzma
 import struct
 from pathlib import Path
 
@@ -107,10 +108,59 @@ def test_more_weights_than_a_file_can_mean_are_refused() -> None:
 
 
 def test_other_modes_are_refused() -> None:
-    """5 on RK3588 is the mode of float16, whose streams are unknown."""
+    """2 is no mode of any SoC; 5 is that of float16, and these weights are int8."""
     model = model_of("rk3588").read_bytes()
     word = struct.pack("<HIH", 0x1100, 1, 0x0201)
     assert word in model
-    found = reasons(model.replace(word, struct.pack("<HIH", 0x1100, 5, 0x0201)))
-    assert found
-    assert all("1100 = 0x00000005" in reason for reason in found)
+    for mode in (2, 5):
+        found = reasons(model.replace(word, struct.pack("<HIH", 0x1100, mode, 0x0201)))
+        assert found
+        assert all(f"1100 = 0x0000000{mode}" in reason for reason in found)
+
+
+def wide_model(kind: str) -> bytes:
+    """Weights of 16 bits; some 6 times smaller in the repository than the file is."""
+    return lzma.decompress((MODELS / f"compressed_{kind}.rknn.xz").read_bytes())
+
+
+@pytest.mark.parametrize("soc", ["rk3588", "rk3566", "rk3576"])
+def test_float16_weights_are_those_of_the_network(soc: str) -> None:
+    """Two kinds of streams: of words, and one of low and one of high bytes."""
+    model = wide_model(f"fp16_{soc}")
+    assert {r.get(0x1100, 0) for _, _, r, _ in Machine(model).tasks} - {0} == {5}
+    emulator = Emulator(model)
+    values = np.random.default_rng(0).uniform(-1, 1, (1, 24, 8, 8)).astype(np.float16)
+    emulator.set_input(0, values)
+    emulator.run()
+    weights = wide_weights().astype(np.float16).astype(np.float64)
+    expected = convolution(values[0].astype(np.float64), weights)
+    assert np.abs(expected).max() > 1
+    np.testing.assert_allclose(emulator.read(emulator.outputs[0])[0], expected, 1e-3, 1e-3)
+
+
+def test_int16_weights_are_those_without_compression() -> None:
+    """The file of the same network with and without it."""
+    packed, plain = wide_model("int16_rk3588"), wide_model("int16_plain_rk3588")
+    assert {r.get(0x1100, 0) for _, _, r, _ in Machine(packed).tasks} - {0} == {3}
+    found = []
+    for emulator in (Emulator(packed), Emulator(plain)):
+        values = np.random.default_rng(0).integers(-32768, 32768, (1, 24, 8, 8))
+        emulator.set_input(0, values.astype(np.int16))
+        emulator.run()
+        found.append(emulator.read(emulator.outputs[0]))
+    assert len(np.unique(found[0])) > 100
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def wide_weights() -> np.ndarray:
+    """Those of ``tools/make_emulator_models.py``."""
+    random, shape = np.random.RandomState(0), (40, 24, 3, 3)
+    return (random.normal(size=shape) * (random.uniform(size=shape) < 0.05)).astype(np.float32)
+
+
+def convolution(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """3x3, of float64 ``(C, H, W)``, a zero around it."""
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1)))
+    _, height, width = x.shape
+    parts = [padded[:, i : i + height, j : j + width] for i in range(3) for j in range(3)]
+    return np.tensordot(weights.reshape(*weights.shape[:2], 9), np.stack(parts, 1), 2)
