@@ -82,12 +82,14 @@ test-doctor: $(VENV)/.check
 	$(BIN)/python tools/try_doctor.py $(OPTIONS)
 
 # Runs programs of other projects, unchanged, and compares what they find with our own classes.
-# PROGRAMS=folder holds their checkouts as OWNER/NAME; those that are not there are left out.
+# PROGRAMS=folder holds their checkouts as OWNER/NAME; those that are not there are left out. Those
+# in C++ and Go need g++, OpenCV's headers and go.
 test-foreign: $(VENV)/.check
 	@test -d "$(PROGRAMS)" || { echo "PROGRAMS: expected a folder, got '$(PROGRAMS)'" >&2; exit 2; }
 	$(BIN)/python -m pip install --quiet opencv-python-headless orjson pydantic requests torch \
-	    peewee ruamel.yaml unidecode pyzmq
-	$(BIN)/python tools/try_foreign.py "$(PROGRAMS)" $(OPTIONS)
+	    peewee ruamel.yaml unidecode pyzmq torchvision ultralytics matplotlib onnx pycocotools \
+	    pyclipper scipy shapely six soundfile
+	$(BIN)/python tools/try_foreign "$(PROGRAMS)" $(OPTIONS)
 
 # Generates small networks, converts them with the vendor's toolkit and judges the emulator by them:
 #   make generate OPTIONS="--seed 7 --count 20 --out results.jsonl"

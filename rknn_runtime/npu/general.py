@@ -48,9 +48,9 @@ class CopiedInput:
         self._name, self._attr, self._struct = name, attr, struct
         struct.index, struct.fmt = attr.index, int(attr.layout)
         self._library, self._had_pixels = library, had_pixels
-        is_batch = attr.takes_pixels and attr.shape[0] > 1
-        self._takes_floats = not (is_batch and misreads_images(library))
         self._keeps_pixels = attr.takes_pixels and tensor.native.type == TensorType.INT8
+        is_batch = self._keeps_pixels and attr.shape[0] > 1
+        self._takes_floats = not (is_batch and misreads_images(library))
         self._intake: Intake | None = None
         self._buffer: Array | None = None
         self._shapes, self._axes = taken_shapes(attr, spec), to_logical(attr, spec)
@@ -125,10 +125,10 @@ class CopiedInput:
 def misreads_images(library: Library) -> bool:
     """Tell whether ``rknn_inputs_set`` of a runtime silently misreads images, in two ways.
 
-    Given a batch in floats, librknnrt 1.5.2 and 1.6.0 end the process, and 2.3.2 returns other
-    outputs at every call. Once a model in int8 had uint8 pixels, in this context or in its
-    original, the NPU goes on converting pixels: all three then read int8, and also float16 and
-    float32 in padded rows, as pixels. ``rknn_set_io_mem`` does neither.
+    Models in int8 alone were asked. Given a batch in floats, librknnrt 1.5.2 and 1.6.0 end the
+    process, and 2.3.2 returns other outputs at every call. Once the model had uint8 pixels, in
+    this context or in its original, the NPU goes on converting pixels: all three then read int8,
+    and also float16 and float32 in padded rows, as pixels. ``rknn_set_io_mem`` does neither.
     """
     if library.is_simulated or library.is_open:  # both answer as librknnrt 2.3.2
         return True
@@ -295,7 +295,8 @@ class GeneralModel(LoadedModel):
                 inputs of rank 4 with the mean and std of the conversion, quantizes, and clamps to
                 the range of the model's type. A model in int8 also takes int8: its own elements,
                 normalised and quantized. After uint8 an image input takes only uint8, because
-                librknnrt would read everything else as pixels. A batch of images is uint8 or int8.
+                librknnrt would read everything else as pixels. A batch of images for a model in
+                int8 is uint8 or int8.
             float_outputs: True: float32, dequantized by the runtime. False: the dtype of
                 ``model.outputs[i]``, the model's own elements (float32 if an old toolkit, 1.1,
                 wrote the file so).

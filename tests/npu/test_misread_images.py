@@ -18,6 +18,7 @@ from rknn_runtime._ffi import ffi
 from rknn_runtime.enums import TensorType
 from rknn_runtime.modelfile.compatibility import runtime_in
 from rknn_runtime.npu import general
+from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 
 MODELS = DATA / "models"
 BATCH = MODELS / "batch2_build_rk3588.rknn"
@@ -59,6 +60,18 @@ def test_floats_of_a_batch():
         general.run(np.zeros(shape, np.int8))
     with pytest.raises(ValueError, match=r"batch of images as floats wrongly .*: take Model"):
         GeneralModel(BATCH, library="sim", inputs=FLOATS)
+
+
+def test_a_batch_for_a_model_in_float16(tmp_path):
+    """Floats are taken: the memory of the vendor's Zipformer between two chunks is of this kind."""
+    plain = {"dtype": TensorType.FLOAT16, "zero_point": None, "scale": None}
+    inputs = [describe_input("cached", (2, 1, 8, 6), **plain)]
+    outputs = [describe_output("out", (1, 2), **plain)]
+    path = tmp_path / "memory.rknn"
+    path.write_bytes(bundle_from_arrays(inputs, outputs, [Record([np.float16([[1, 2]])])]))
+    with GeneralModel(path, library="sim") as model:
+        assert model.inputs[0].takes_pixels
+        assert model.run(np.ones((2, 8, 6, 1), np.float32))[0].tolist() == [[1, 2]]
 
 
 @pytest.mark.parametrize("path", [BATCH, PADDED])
