@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 __all__ = [
-    "FileView", "html_table", "opened_file", "printable", "printable_lines", "read_file",
-    "read_kernel_file", "replace_file", "replaced_file",
+    "FileView", "html_table", "is_escaped", "opened_file", "printable", "printable_lines",
+    "read_file", "read_kernel_file", "replace_file", "replaced_file",
 ]  # fmt: skip
 
 #: Bytes that are read at once if only parts are wanted.
@@ -244,6 +244,15 @@ def printable(text: str) -> str:
 def printable_lines(lines: Iterable[str]) -> str:
     """Return lines as one text, each of them printable."""
     return "\n".join(map(printable, lines))
+
+
+def is_escaped(name: str) -> bool:
+    r"""Tell whether JSON has a ``\u`` in a name: the runtime looks it up there, undecoded."""
+    if name.isascii() and name.isprintable() and "\\" not in name:
+        return False
+    import json  # only here, as it costs more than the rest of a load
+
+    return "\\u" in json.dumps(name)
 
 
 def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -202,16 +202,16 @@ container.check_format = check_format_of_a_cut_file
 fresh()
 refused(lambda: container.loaded(path).__enter__())
 
-def search_of_a_cut_file(data):
+def search_of_a_cut_file(*_):
     os.truncate(path, 0)
     return None
 
-class Version:
+class Patterns:
     search = staticmethod(search_of_a_cut_file)
 
-compatibility.VERSION = Version
+compatibility.re = Patterns
 with open(path, "wb") as file:
-    file.write(bytes(5 << 20))
+    file.write(compatibility.PART.ljust(5 << 20))
 assert compatibility.runtime_in(path) is None
 """
     folder = Path(__file__).parent

@@ -42,8 +42,9 @@ from rknn_runtime.conversion.health import (
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.errors import InvalidModelError, RknnError, UnavailableError
 from rknn_runtime.modelfile import reader
-from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI, failures
+from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI
 from rknn_runtime.modelfile.custom_string import facts_of
+from rknn_runtime.modelfile.failures import failures
 from rknn_runtime.modelfile.info import ModelInfo, Preprocessing
 from rknn_runtime.modelfile.layers import Layer, read_layers
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS, SOCS
@@ -138,7 +139,7 @@ def run(arguments: Namespace) -> int:
         placement = _place(model) if arguments.placement else None
         symptoms = _judged(model, arguments.photos) if arguments.health else None
         layers = read_layers(model) if arguments.layers else None
-        faults = _faults(model)
+        faults = _faults(model, is_tried=arguments.emulate or arguments.health)
         has_photos = arguments.photos is not None
         described.append(
             _Described(model, info, emulation, placement, symptoms, layers, faults, has_photos)
@@ -171,10 +172,10 @@ def _judged(model: str, photos: str | None) -> tuple[Symptom, ...]:
         return (*found, *judge_photos(model, images_in(photos, "--photos")))
 
 
-def _faults(model: str) -> tuple[str, ...]:
+def _faults(model: str, *, is_tried: bool) -> tuple[str, ...]:
     from rknn_runtime.sim.faults import toolkit_faults
 
-    return toolkit_faults(model)
+    return toolkit_faults(model, is_tried=is_tried)
 
 
 def _emulate(model: str) -> Emulation | str:

@@ -7,23 +7,24 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from rknn_runtime._files import opened_file, read_kernel_file
-from rknn_runtime.enums import TensorType
+from rknn_runtime._files import is_escaped, opened_file, read_kernel_file
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile.header import ModelHeader
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, Soc, soc_of_this_machine
 
 if TYPE_CHECKING:
-    from rknn_runtime.modelfile.info import ModelInfo
+    from typing import Union
+
+    from rknn_runtime.modelfile.header import ModelHeader
     from rknn_runtime.modelfile.reader import ModelFile
+
+    #: What the first facts are read from.
+    Facts = Union[ModelHeader, ModelFile]
 
 __all__ = [
     "REFUSED_BY_MINI",
-    "Failure",
     "Runtime",
     "check_loadable",
     "driver_version",
-    "failures",
     "newer_toolkit",
     "problems",
     "runtime_in",
@@ -31,7 +32,9 @@ __all__ = [
     "versions",
 ]
 
-VERSION = re.compile(rb"lib(rknnm?rt) version: ([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
+VERSION = rb"lib(rknnm?rt) version: ([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})"
+#: A part of it; to find it takes a tenth of a search for the whole, which begins this much earlier.
+PART, BEFORE = b"rt version: ", len("librknnm")
 
 #: Longest text that `VERSION` matches, and bytes of a library to search at once.
 VERSION_BYTES = 64
@@ -79,7 +82,9 @@ def runtime_in(library: str | os.PathLike[str]) -> Runtime | None:
     try:
         with opened_file(library, MAX_LIBRARY_BYTES) as data:
             for start in range(0, len(data), CHUNK_BYTES):
-                match = VERSION.search(data[start : start + CHUNK_BYTES + VERSION_BYTES])
+                chunk = data[start : start + CHUNK_BYTES + VERSION_BYTES]
+                part = chunk.find(PART)
+                match = re.search(VERSION, chunk[max(part - BEFORE, 0) :]) if part >= 0 else None
                 if match is not None:
                     major, minor, patch = (int(match[group]) for group in (2, 3, 4))
                     return Runtime(f"lib{match[1].decode()}", (major, minor, patch))
@@ -88,13 +93,11 @@ def runtime_in(library: str | os.PathLike[str]) -> Runtime | None:
     return None
 
 
-def problems(
-    header: ModelHeader, *, soc: Soc | None = None, runtime: Runtime | None = None
-) -> list[str]:
+def problems(header: Facts, *, soc: Soc | None = None, runtime: Runtime | None = None) -> list[str]:
     """List the reasons why a model cannot run.
 
     Args:
-        header: Of the model.
+        header: Of the model, or its file.
         soc: Of the machine; None: unknown, nothing is said about it.
         runtime: Of the process; None: unknown, nothing is said about it.
 
@@ -102,11 +105,6 @@ def problems(
         Sentences that say what does not fit and what to do; none when nothing is known
         to be wrong.
     """
-    for name, value, kind in (
-        ("header", header, ModelHeader), ("soc", soc, Soc), ("runtime", runtime, Runtime),
-    ):  # fmt: skip
-        if not isinstance(value, kind) and (value is not None or kind is ModelHeader):
-            raise TypeError(f"{name}: expected a {kind.__name__}, got {type(value).__name__}")
     found = []
     if soc is not None and header.npu != soc.npu:
         found.append(
@@ -133,72 +131,8 @@ def problems(
     return found
 
 
-#: The last version with a failure that does not come from a name.
+#: The last version with one of `failures.failures` that does not come from a name.
 _LAST_UNLESS_NAMED = (1, 6, 0)
-
-
-class Failure(NamedTuple):
-    """A property of a model on which librknnrt fails after loading it, or ends the process."""
-
-    #: The last version that failed; newer ones are not checked.
-    last: tuple[int, int, int]
-    #: The failure and its cure, to follow the name of the runtime in a sentence.
-    words: str
-    #: `GeneralModel` works.
-    zero_copy_only: bool = False
-
-
-def failures(info: ModelInfo) -> list[Failure]:
-    r"""List the properties of a model on which some version of librknnrt fails.
-
-    ====================================  ================  ================  ======
-    asked, emulated, without an NPU       1.5.2             1.6.0             2.3.2
-    ====================================  ================  ================  ======
-    name that the toolkit writes as \u     abort in the query of its attribute
-    operator TopK, int8 and float16       abort in init     abort in init     runs
-    int16 output, bound                   never written     rknn_run: -1      works
-    int16 output, rknn_outputs_get        works             works             works
-    types that are no sound JSON          abort in a query: the reader refuses these
-    batch of images, as uint8             works             works             works
-    the same as floats, copied            segfault          segfault          mixed up
-    the same, duplicated                  not asked         not asked         segfault
-    image of int8, copied after uint8     read as uint8     read as uint8     the same
-    outputs of dynamic shapes, NC1HWC2    works             rknn_run: -1      floats
-    ====================================  ================  ================  ======
-
-    A batch of 2 was bound and set in 724 ways, by type, layout, strides and sizes, passed through
-    or not; only floats in NHWC by rknn_inputs_set, 24 of them, ended 1.5.2 and 1.6.0.
-    `GeneralModel` refuses copied batches; `duplicate` refuses batches of images on every version;
-    `Model` has the outputs of dynamic shapes in NCHW.
-    """
-    from rknn_runtime.modelfile.info import ModelInfo
-
-    if not isinstance(info, ModelInfo):
-        raise TypeError(f"info: expected a ModelInfo, got {type(info).__name__}")
-    if info.runtime != FULL_RUNTIME:
-        return []
-    found = []
-    attrs = (*info.inputs, *info.outputs)
-    name = next((attr.name for attr in attrs if _is_escaped(attr.name)), None)
-    if name is not None:
-        words = f"ends the process on the name {name!r}: export the network with names of ASCII"
-        found.append(Failure((2, 3, 2), words + " characters"))
-    if "TopK" in info.operators:
-        words = "ends the process on the operator TopK: take it out of the network, or install "
-        found.append(Failure((1, 6, 0), words + "librknnrt 2.3.2"))
-    if any(attr.stored.dtype is TensorType.INT16 for attr in info.outputs):
-        words = "does not write int16 outputs where Model has them: take GeneralModel, or install "
-        found.append(Failure((1, 6, 0), words + "librknnrt 2.3.2", zero_copy_only=True))
-    return found
-
-
-def _is_escaped(name: str) -> bool:
-    r"""Tell whether JSON has a ``\u`` in a name: the runtime looks it up there, undecoded."""
-    if name.isascii() and name.isprintable() and "\\" not in name:
-        return False
-    import json  # only here, as it costs more than the rest of a load
-
-    return "\\u" in json.dumps(name)
 
 
 def check_loadable(
@@ -212,13 +146,15 @@ def check_loadable(
         runtime: The loaded runtime; None: unknown.
         zero_copy: It is to run as `Model` runs it, not as `GeneralModel` does.
     """
-    found = problems(file.header, soc=soc_of_this_machine(), runtime=runtime)
+    found = problems(file, soc=soc_of_this_machine(), runtime=runtime)
     if not found and runtime is not None and runtime.name == FULL_RUNTIME:
         with suppress(InvalidModelError):  # what only the runtime can judge
             needs = file.needs()
             names = (*needs.input_names, *needs.output_names)
-            if runtime.version > _LAST_UNLESS_NAMED and not any(map(_is_escaped, names)):
+            if runtime.version > _LAST_UNLESS_NAMED and not any(map(is_escaped, names)):
                 return  # the whole description takes longer than the rest of a load
+            from rknn_runtime.modelfile.failures import failures
+
             found = [
                 f"{runtime} {failure.words}"
                 for failure in failures(file.info())
@@ -237,7 +173,7 @@ def suspects(file: ModelFile, call: str) -> str:
     Returns:
         A sentence; empty for other runtimes, and when nothing is known.
     """
-    if file.header.runtime != MINI_RUNTIME:
+    if file.runtime != MINI_RUNTIME:
         return ""
     try:
         operators = file.operators()
@@ -251,7 +187,7 @@ def suspects(file: ModelFile, call: str) -> str:
     return f"the model has {' and '.join(found)}" if found else ""
 
 
-def newer_toolkit(header: ModelHeader, runtime: Runtime | None) -> str:
+def newer_toolkit(header: Facts, runtime: Runtime | None) -> str:
     """Say that a model comes from a toolkit that is newer than the runtime.
 
     Most such models run all the same; some fail or end the process, as YOLO26 by toolkit 2.3.2
@@ -264,8 +200,10 @@ def newer_toolkit(header: ModelHeader, runtime: Runtime | None) -> str:
     Returns:
         A sentence; empty when it is not newer, or nobody knows.
     """
+    if runtime is None or header.toolkit_version == ".".join(map(str, runtime.version)):
+        return ""  # before a pattern is compiled
     match = re.match(r"([0-9]+)\.([0-9]+)\.([0-9]+)", header.toolkit_version)
-    if match is None or runtime is None:
+    if match is None:
         return ""
     made = tuple(int(part) for part in match.groups())
     if made <= runtime.version:
@@ -276,7 +214,7 @@ def newer_toolkit(header: ModelHeader, runtime: Runtime | None) -> str:
     )
 
 
-def versions(header: ModelHeader | None, runtime: Runtime | None) -> str:
+def versions(header: Facts | None, runtime: Runtime | None) -> str:
     """Say which versions meet: for the message about a refusal that could not be foreseen.
 
     Args:
@@ -306,7 +244,7 @@ def driver_version(root: str = "/") -> str | None:
     return None
 
 
-def _way_out(header: ModelHeader, wanted: str, found: list[str]) -> str:
+def _way_out(header: Facts, wanted: str, found: list[str]) -> str:
     """What to do about a container of the other kind."""
     if found:
         return "the conversion for this machine takes care of that"

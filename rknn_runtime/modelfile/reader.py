@@ -102,12 +102,17 @@ class ModelFile:
         data: Its content, as `opened` or `loaded` yields it; this object must not outlive that.
         whole: Also check the JSON at the end of the file and of the types, which runtimes do not.
 
-    Attributes:
-        soc: Target as the toolkit was told: ``"rk3588"``.
+    Attributes: the fields of `ModelHeader`.
 
     Raises:
         InvalidModelError: It is not an RKNN model, or cut or damaged; the message says what it is.
     """
+
+    container: str
+    container_version: int
+    soc: str
+    npu: str
+    toolkit_version: str
 
     def __init__(self, data: Buffer | bytes, *, whole: bool = False) -> None:
         self._data = data
@@ -116,7 +121,14 @@ class ModelFile:
             self._header = _header(model)
             if whole:
                 check_status(lib.rkr_check_model(model), model)
-        self.soc: str = self._header["soc"]
+        vars(self).update(self._header)
+
+    @property
+    def runtime(self) -> str:
+        """As in `ModelHeader`."""
+        from rknn_runtime.modelfile.soc import runtime_of
+
+        return runtime_of(self.container == "mini")
 
     @property
     def header(self) -> ModelHeader:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import InitFlag
 from rknn_runtime.errors import InvalidModelError, RknnStatusError, status_error
+from rknn_runtime.modelfile.container import ENCRYPTED, loaded
+from rknn_runtime.modelfile.reader import ModelFile, Needs
 from rknn_runtime.npu.library import Library
 
 if TYPE_CHECKING:
-    from rknn_runtime.modelfile.reader import ModelFile, Needs
     from rknn_runtime.npu.dma_heap import DmaBuffer
     from rknn_runtime.sim.prepared import PreparedModel
 
@@ -60,7 +61,6 @@ def opened_source(
         return
     # Here, because the simulated NPU needs none of it and it is half of the import.
     from rknn_runtime.modelfile import compatibility
-    from rknn_runtime.modelfile.container import ENCRYPTED, loaded
     from rknn_runtime.npu import device
 
     with loaded(model, check=check) as data:
@@ -74,7 +74,7 @@ def opened_source(
             device.check_heap(runtime)
         newer = ""
         if check and file is not None:
-            newer = compatibility.newer_toolkit(file.header, runtime)
+            newer = compatibility.newer_toolkit(file, runtime)
         if newer:
             import logging  # here, as it costs more than all of this package
 
@@ -96,7 +96,7 @@ def opened_source(
                 device.trouble() if error.code in _NO_DEVICE else "",
                 error.detail or error.advice,
             ]
-            met = compatibility.versions(None if file is None else file.header, runtime)
+            met = compatibility.versions(file, runtime)
             detail = f"{'; '.join(filter(None, known))} ({met})"
             raise status_error(error.code, error.call, detail) from None
 
@@ -134,8 +134,6 @@ def init_extend(buffer: DmaBuffer | None, data: Any, has_parent: bool) -> Any:
 
 def _parsed(data: Any, name: str, check: bool) -> ModelFile | None:
     """Parse a file; None when it cannot be read and nobody wants to know why."""
-    from rknn_runtime.modelfile.reader import ModelFile
-
     try:
         return ModelFile(data, whole=check)
     except InvalidModelError as error:

@@ -218,6 +218,11 @@ class Machine:
             EmulatorError: There is no memory for that.
         """
         self._check_status(self._function("try")(self._handle))
+        return self.untried
+
+    @property
+    def untried(self) -> tuple[NodeInfo, ...]:
+        """The nodes with the verdicts that need no trial."""
         return tuple(self._node(index) for index in range(self._node_count))
 
     @property
