@@ -96,12 +96,13 @@ typedef struct {
 } rkr_yolo_branch;
 
 /* One scale, and one anchor of it, of a head with objectness: channels from `first` are
- * the box (4), objectness, and the class scores. Anchors in pixels; heads without anchors
- * do not read them. `offset` is read by priors and points alone: the anchor of cell (x, y) has its
- * centre at ((x + offset) * stride_x, (y + offset) * stride_y). */
+ * the box (4), objectness, `between` channels of another use, and the class scores. Anchors in
+ * pixels; heads without anchors do not read them. `offset` is read by priors and points alone: the
+ * anchor of cell (x, y) has its centre at ((x + offset) * stride_x, (y + offset) * stride_y). */
 typedef struct {
     rkr_tensor_view view;
     uint32_t first;
+    uint32_t between;
     float stride_x;
     float stride_y;
     float anchor_width;

@@ -102,7 +102,8 @@ static int check_grid(const rkr_yolo_grid *grid, uint32_t n_classes) {
     if (status != RKR_OK) {
         return status;
     }
-    if (n_classes > UINT32_MAX - 5 || !rkr_view_has(&grid->view, grid->first, 5 + n_classes)) {
+    const uint64_t channels = (uint64_t)n_classes + grid->between + 5;
+    if (channels > UINT32_MAX || !rkr_view_has(&grid->view, grid->first, (uint32_t)channels)) {
         return RKR_ERR_SHAPE;
     }
     bool finite = isfinite(grid->stride_x) && isfinite(grid->stride_y) &&
@@ -138,7 +139,8 @@ static int decode(rkr_yolo_decoder *decoder, const rkr_yolo_grid *grids, size_t 
         rkr_scan scan, classes;
         rkr_scan_init(&scan, &grid->view, grid->first + 4, 1, factor);
         if (n_classes > 0) {
-            rkr_scan_init(&classes, &grid->view, grid->first + 5, n_classes, factor);
+            rkr_scan_init(&classes, &grid->view, grid->first + 5 + grid->between, n_classes,
+                          factor);
         }
         rkr_hits hits = rkr_hits_of(&scan, NULL);
         for (uint32_t cell; rkr_next_hit(&hits, &cell);) {

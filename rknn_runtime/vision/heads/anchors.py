@@ -163,6 +163,7 @@ class AnchorDecoder(Decoder):
                 grid.anchor_width, grid.anchor_height = width, height
                 grid.stride_y, grid.stride_x = size[0] / scale.height, size[1] / scale.width
                 grid.first = scale.add_anchor(grid.view, self._binding(scale.attr), k)
+                grid.between = getattr(form, "between", 0)
         n_scores = self.num_classes if class_scores else 0
         self._decode_with(
             "rkr_yolo_decode_anchors",

@@ -25,7 +25,7 @@ from rknn_runtime.vision.heads.outputs import (
     checked_size,
     fitting,
     grid_of,
-    strides_of,
+    looks_like_logits,
 )
 from rknn_runtime.vision.heads.parts import Part, parts_by_scale, parts_of_all
 from rknn_runtime.vision.heads.priors import PriorDecoder, place_anchor
@@ -127,16 +127,39 @@ class AnchorFaceForm(NamedTuple):
     """The outputs of YOLOv5-face."""
 
     boxes: AnchorForm
-    #: Per scale, finest first.
+    #: Per scale, finest first; none if they are channels between objectness and class.
     points: list[TensorAttr]
-    num_classes: int
-    doubts: int
+    num_classes: int = 1
+    doubts: int = 0
+
+    @property
+    def between(self) -> int:
+        """Channels between objectness and class."""
+        return 0 if self.points else 2 * POINTS
 
 
 def read_anchor_faces(
-    outputs: Outputs, input_size: Size, *, per_cell: int = 3
+    outputs: Outputs, input_size: Size, *, per_cell: int = 3, whole: bool | None = None
 ) -> AnchorFaceForm | str:
-    """Read the form of `AnchorFaceDecoder`, of `per_cell` anchors."""
+    """Read the form of `AnchorFaceDecoder`, of `per_cell` anchors, with one output a scale or two.
+
+    Args:
+        outputs: Logical attributes of all outputs, in NCHW.
+        input_size: Height and width of the model's input in pixels.
+        per_cell: Anchors of each cell.
+        whole: Whether a scale has one output; None: either.
+    """
+    if whole is not False:
+        form = read_anchors(outputs, input_size, per_cell=per_cell)
+        has_points = not isinstance(form, str) and form.num_classes == 2 * POINTS + 1
+        # Points are no results of a sigmoid.
+        may_be = has_points and all(
+            attr.affine is None or looks_like_logits(attr) for attr in outputs
+        )
+        if may_be and len({attr.shape[2:] for attr in outputs}) > 1:
+            return AnchorFaceForm(form, [])
+        if whole:
+            return f"expected [1, {16 * per_cell}, h, w] per scale, before the sigmoid"
     scales = by_scale(outputs, input_size, (2,))
     if isinstance(scales, str):
         return scales
@@ -148,7 +171,7 @@ def read_anchor_faces(
     )
     if found is None or found.boxes.num_classes != 1:
         return f"expected boxes [1, {6 * per_cell}, h, w] and points [1, {10 * per_cell}, h, w]"
-    return AnchorFaceForm(found.boxes, found.others, 1, found.doubts)
+    return AnchorFaceForm(found.boxes, found.others, doubts=found.doubts)
 
 
 class _FaceDecoder(Decoder):
@@ -356,10 +379,12 @@ class ScrfdDecoder(_FaceDecoder):
 
 
 class AnchorFaceDecoder(_FaceDecoder, AnchorDecoder):
-    """Decode YOLOv5-face as a cut leaves it: per scale boxes as of YOLOv5, and points.
+    """Decode YOLOv5-face: boxes as of YOLOv5, and points.
 
-    ``[1, anchors * 6, h, w]`` (see `AnchorDecoder`, of one class) and ``[1, anchors * 10, h, w]``,
-    in sizes of the anchor from the upper left corner of the cell. For ``keypoints`` see
+    Per scale ``[1, anchors * 6, h, w]`` (see `AnchorDecoder`, of one class) and
+    ``[1, anchors * 10, h, w]``, as a cut leaves it; or both in one, with the points before the
+    class, ``[1, anchors * 16, h, w]`` before the sigmoid. Points are in sizes of the anchor from
+    the upper left corner of the cell. For ``keypoints`` see
     `RetinaFaceDecoder`. (Formulas and anchors: deepcam-cn/yolov5-face.)
 
     Arguments and exceptions are as for `AnchorDecoder`; without `anchors` those of YOLOv5-face are
@@ -377,15 +402,23 @@ class AnchorFaceDecoder(_FaceDecoder, AnchorDecoder):
         **options: Any,
     ) -> None:
         anchors = YOLOV5_FACE_ANCHORS if anchors is None else anchors
+        if len(outputs) == len(anchors):
+            options.setdefault("logits", True)
         super().__init__(outputs, input_size, anchors=anchors, **options)
 
     def _add_task(self, form: AnchorFaceForm) -> None:
         per_cell = self.anchors.shape[1]
-        grids = ffi.new("rkr_yolo_grid[]", per_cell * len(form.points))
+        grids = ffi.new("rkr_yolo_grid[]", per_cell * len(form.boxes.scales))
         for i, grid in enumerate(grids):
-            attr, k = form.points[i // per_cell], i % per_cell
-            self._binding(attr).add_grid(grid.view, *grid_of(attr))
-            grid.first = 2 * POINTS * k
-            grid.stride_y, grid.stride_x = strides_of(attr, self.input_size)
+            scale, k = form.boxes.scales[i // per_cell], i % per_cell
+            if form.points:
+                attr = form.points[i // per_cell]
+                self._binding(attr).add_grid(grid.view, *grid_of(attr))
+                grid.first = 2 * POINTS * k
+            else:
+                attr = scale.attr
+                grid.first = scale.add_anchor(grid.view, self._binding(attr), k) + 5
+            grid.stride_y = self.input_size[0] / scale.height
+            grid.stride_x = self.input_size[1] / scale.width
             grid.anchor_width, grid.anchor_height = self.anchors[i // per_cell, k]
         self._points = grids

@@ -105,6 +105,8 @@ class _Form(NamedTuple):
     labelled: bool = False
     #: Whether it is trained to give one box per object. Then the name of an output may name it.
     nms_free: bool = False
+    #: Whether another form is as usual, so that nothing is known without labels or ``head=``.
+    has_rival: bool = False
 
 
 def _scales(read: Reader) -> Reader:
@@ -252,7 +254,19 @@ FORMS: tuple[_Form, ...] = (
     _Form("scrfd", ScrfdDecoder, read_scrfd, ("scrfd",)),
     _Form("yunet", YunetDecoder, read_yunet, ("yunet",)),
     _Form("yolov8-face", JoinedPoseDecoder, read_pose_joined, ("yolov8-face",)),
-    _Form("yolov5-face", AnchorFaceDecoder, read_anchor_faces, ("yolov5-face",)),
+    _Form(
+        "yolov5-face",
+        AnchorFaceDecoder,
+        partial(read_anchor_faces, whole=False),
+        ("yolov5-face",),
+    ),
+    _Form(
+        "yolov5-face",
+        AnchorFaceDecoder,
+        partial(read_anchor_faces, whole=True),
+        ("yolov5-face",),
+        has_rival=True,
+    ),
     _Form("picodet", GflDecoder, partial(read_picodet, rows=True), _GFL),
     _Form("nanodet-plus", GflDecoder, read_nanodet_plus, ("nanodet-plus",), {"plus": True}),
     # As grids, nothing but the name tells the two: half a cell lies between their boxes.
@@ -325,6 +339,7 @@ def find_head(
     is_free = any(part in names for part in _FREE_NAMES)
     # How unusual each reading is, and the reading.
     found: list[tuple[tuple[bool, bool, int], Reading]] = []
+    rivals: list[Reading] = []
     for form in FORMS if outputs else ():
         if head == "auto":
             skipped = form.named and not (is_free and form.nms_free)
@@ -335,6 +350,7 @@ def find_head(
             reading = _reading(form, fit, outputs, input_size, num_classes)
             is_coco = reading.num_classes == 80
             found.append(((not is_coco, is_free and not form.nms_free, fit.doubts), reading))
+            rivals += [reading] * form.has_rival
     fitting = [
         each
         for each in found
@@ -343,7 +359,16 @@ def find_head(
     if not fitting:
         readings = [reading for _, reading in found]
         raise ValueError(_complaint(outputs, input_size, head, num_classes, readings))
-    return min(fitting, key=lambda each: each[0])[1]
+    order, best = min(fitting, key=lambda each: each[0])
+    equal = [reading for each, reading in fitting if each == order and reading in rivals]
+    if equal and best not in equal:
+        both = (best, *equal)
+        names = " or ".join(f"{each.head!r} of {each.num_classes} classes" for each in both)
+        raise ValueError(
+            f"head: expected {names}, or labels, which would decide, got {head!r}; outputs of a "
+            f"model with {input_size[0]} x {input_size[1]} pixels of input:\n{describe(outputs)}"
+        )
+    return best
 
 
 def _labels(form: _Form, num_classes: int | None) -> dict[str, Any]:

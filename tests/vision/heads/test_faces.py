@@ -194,6 +194,46 @@ def test_yolov5_face(logits, dtype):
     )
 
 
+@pytest.mark.parametrize("is_split", [False, True])
+def test_yolov5_face_in_one_output_a_scale(is_split):
+    """The points lie before the class; without labels it may as well be YOLOv5 of 11 classes."""
+
+    def delivered(tensors, dtype, form):
+        attrs, raw, _ = deliver_all(tensors, dtype, form)
+        if is_split:
+            shapes = [(1, 3, 16, *a.shape[2:]) for a in attrs]
+            attrs = [
+                attribute(s, dtype, a.zero_point, a.scale, index=a.index)
+                for a, s in zip(attrs, shapes)
+            ]
+            raw = [x.reshape(s) for x, s in zip(raw, shapes)]
+        return attrs, raw
+
+    scene = Scene(15, (256, 192), STRIDES, 1)
+    scales = planted.yolov5_face(scene, True, YOLOV5_FACE_ANCHORS)
+    wholes = []
+    for boxes, marks in scales:
+        b, p = (x.reshape(3, -1, *x.shape[1:]) for x in (boxes, marks))
+        whole = np.concatenate([b[:, :5], p, b[:, 5:]], axis=1)
+        wholes.append(whole.reshape(48, *whole.shape[2:]))
+    form = "nchw" if is_split else "c2=16"
+    attrs, raw = delivered(wholes, "int16", form)
+    with pytest.raises(ValueError, match="'yolov5' of 11 classes or 'yolov5-face' of 1 classes"):
+        find_head(attrs, scene.size)
+    assert find_head(attrs, scene.size, "auto", 11).head == "yolov5"
+    reading = find_head(attrs, scene.size, "auto", 1)
+    assert reading.head == "yolov5-face"
+    found = reading.make()(raw)
+    assert_finds(found, scene, 0.8)
+    attrs, raw, _ = deliver_all([x for each in scales for x in each], "int16", "c2=16")
+    same = find_head(attrs, scene.size).make()(raw)
+    np.testing.assert_allclose(found.xyxy, same.xyxy, atol=0.1)
+    np.testing.assert_allclose(found.keypoints, same.keypoints, atol=0.1)
+    # What a sigmoid gives holds no points.
+    attrs, _ = delivered([1 / (1 + np.exp(-x)) for x in wholes], "int8", form)
+    assert find_head(attrs, scene.size).head == "yolov5"
+
+
 def test_scrfd_without_points():
     """Two predictions a cell, or rows, tell it; one prediction as grids is YOLOv6's form."""
     scene = Scene(13, (256, 192), STRIDES, 1)
