@@ -38,3 +38,6 @@ int rkr_text_boxes(const rkr_tensor_view *map, const rkr_text_options *options, 
  * RKR_ERR_ARGUMENT: a null pointer, a `blank` or `softmax` out of range. */
 int rkr_ctc_greedy(const rkr_tensor_view *scores, uint32_t blank, int softmax, float *scratch,
                    uint32_t *indices, float *confidence, size_t *count);
+
+/* The probability of the highest channel of each cell, with `softmax` and `scratch` as above. */
+int rkr_confidence(const rkr_tensor_view *scores, int softmax, float *scratch, float *out);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Embeddings, and the highest places of heatmaps. */
+ * Embeddings, the highest places of heatmaps, and values as they are. */
+
+/* All values of a tensor: out[cells][channels]. */
+int rkr_view_values(const rkr_tensor_view *view, float *out);
 
 /* The channels of a tensor of one cell; with `normalize` 1 divided by their Euclidean length,
  * unless that is 0 or no finite number. out: one float per channel. RKR_ERR_SHAPE: several cells.

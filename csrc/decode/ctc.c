@@ -117,3 +117,17 @@ int rkr_ctc_greedy(const rkr_tensor_view *scores, uint32_t blank, int softmax, f
     }
     return RKR_OK;
 }
+
+int rkr_confidence(const rkr_tensor_view *scores, int softmax, float *scratch, float *out) {
+    const int status = rkr_view_check(scores);
+    if (status != RKR_OK) {
+        return status;
+    }
+    if (scratch == NULL || out == NULL || softmax < RKR_SOFTMAX_NO || softmax > RKR_SOFTMAX_AUTO) {
+        return RKR_ERR_ARGUMENT;
+    }
+    for (uint32_t cell = 0; cell < rkr_view_cells(scores); cell++) {
+        out[cell] = probability_of(scores, cell, best_of(scores, cell), &softmax, scratch);
+    }
+    return RKR_OK;
+}

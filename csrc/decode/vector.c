@@ -38,6 +38,20 @@ int rkr_embedding(const rkr_tensor_view *view, int normalize, float *out) {
     return RKR_OK;
 }
 
+int rkr_view_values(const rkr_tensor_view *view, float *out) {
+    const int status = rkr_view_check(view);
+    if (status != RKR_OK) {
+        return status;
+    }
+    if (out == NULL) {
+        return RKR_ERR_ARGUMENT;
+    }
+    for (uint32_t cell = 0; cell < rkr_view_cells(view); cell++, out += view->channels) {
+        rkr_view_load(view, 0, view->channels, cell, out);
+    }
+    return RKR_OK;
+}
+
 /* Look at n cells of one channel; point: x is the number of the cell as yet. */
 static void look(const float *values, uint32_t n, uint32_t cell, uint32_t *best, float *highest) {
     for (uint32_t i = 0; i < n; i++) {

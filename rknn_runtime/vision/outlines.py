@@ -11,7 +11,12 @@ if TYPE_CHECKING:
 
 
 def outline(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the outline of the largest part of a mask, without holes.
+    """Return the first of `outlines`; no corners if the mask is empty."""
+    return next(iter(outlines(mask)), np.empty((0, 2)))
+
+
+def outlines(mask: NDArray[np.bool_]) -> list[NDArray[np.float64]]:
+    """Return the outlines of the parts of a mask, the largest first, without holes.
 
     Parts that only touch at a corner are separate.
 
@@ -19,8 +24,7 @@ def outline(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
         mask: ``(height, width) bool``.
 
     Returns:
-        ``(n, 2) float64``: x and y of its corners in pixels, clockwise in the image; no corners if
-        the mask is empty.
+        ``(n, 2) float64`` each: x and y of the corners in pixels, clockwise in the image.
     """
     padded = np.pad(np.asarray(mask, bool), 1)
     inside, outside = padded, ~padded
@@ -38,10 +42,12 @@ def outline(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     loops = []
     while moves:
         loops.append(_loop(moves))
-    if not loops:
-        return np.empty((0, 2))
-    best = max(loops, key=_area)
-    points = np.array(best, np.float64)
+    loops = sorted((loop for loop in loops if _area(loop) > 0), key=_area, reverse=True)
+    return [_corners(np.array(loop, np.float64)) for loop in loops]
+
+
+def _corners(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Leave out the points on straight lines."""
     turns = np.any(np.roll(points, 1, 0) + np.roll(points, -1, 0) != 2 * points, axis=1)
     return points[turns]
 

@@ -36,6 +36,8 @@ class PoseEstimator(ImageModel):
         labels: Names of the classes of the boxes.
         padding: The enlarged box is so many times as large, as mmpose's 1.25.
         shift: How far heatmaps' points move towards the higher neighbour, in cells.
+        dark: Refine heatmaps' points by DARK instead, with this size of the blur; see
+            `rknn_runtime.vision.heads.keypoints.KeypointDecoder`.
         input_color: Channel order that the model was converted for; see `Detector`.
 
     Attributes:
@@ -51,17 +53,18 @@ class PoseEstimator(ImageModel):
         *,
         padding: float = 1.25,
         shift: float = 0.25,
+        dark: int | None = None,
         input_color: str | None = None,
     ) -> None:
         super().__init__(model, labels, input_color)
-        self.decoder = KeypointDecoder(model.outputs, self.input_size, shift=shift)
+        self.decoder = KeypointDecoder(model.outputs, self.input_size, shift=shift, dark=dark)
         self.count: int = self.decoder.count
         self.padding = as_float(padding, "padding")
         if not 1 <= self.padding <= 10:
             raise ValueError(f"padding: expected 1 to 10, got {padding!r}")
         self._settle(stretch=True)
         self._made_with: dict[str, Any] = {
-            "padding": padding, "shift": shift, "input_color": input_color
+            "padding": padding, "shift": shift, "dark": dark, "input_color": input_color
         }  # fmt: skip
 
     def _twin(self, model: Model) -> PoseEstimator:

@@ -14,7 +14,7 @@ from rknn_runtime._files import printable
 from rknn_runtime.vision.detections import _checked, _quoted, _run_lengths
 from rknn_runtime.vision.images import as_pixels, import_pillow
 from rknn_runtime.vision.labels import names_of
-from rknn_runtime.vision.outlines import outline
+from rknn_runtime.vision.outlines import outlines
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,17 +39,27 @@ class Segmentation:
     class_map: NDArray[np.uint8]
     #: Names of all classes, as `Segmenter` knows them; or None.
     labels: Labels | None = None
+    #: ``(H, W) float32``: the probability of each pixel's class; None unless it was asked for.
+    confidence: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
-        """Check the map."""
+        """Check the maps."""
         checked = _checked(self.class_map, "class_map", np.dtype(np.uint8), (None, None))
         self.__dict__["class_map"] = checked
+        if self.confidence is not None:
+            size = checked.shape
+            known = _checked(self.confidence, "confidence", np.dtype(np.float32), size)
+            self.__dict__["confidence"] = known
 
     def __eq__(self, other: object) -> bool:
         """Compare maps and names."""
         if not isinstance(other, Segmentation):
             return NotImplemented
-        return np.array_equal(self.class_map, other.class_map) and self.labels == other.labels
+        is_same = np.array_equal(self.class_map, other.class_map) and self.labels == other.labels
+        one, another = self.confidence, other.confidence
+        if one is None or another is None:
+            return is_same and one is another
+        return is_same and np.array_equal(one, another)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -102,14 +112,13 @@ class Segmentation:
         mask: NDArray[np.bool_] = self.class_map == as_int(class_id, "class_id", 0, 255)
         return mask
 
-    def polygon(self, class_id: int | str) -> NDArray[np.float64]:
-        """Return the outline of the largest part of a class, without holes.
+    def polygons(self, class_id: int | str) -> list[NDArray[np.float64]]:
+        """Return the outlines of the parts of a class, the largest first, without holes.
 
         Returns:
-            ``(n, 2) float64``: x and y of its corners in pixels, clockwise; none if the class is
-            not in the image.
+            ``(n, 2) float64`` each: x and y of the corners in pixels, clockwise.
         """
-        return outline(self.mask(class_id))
+        return outlines(self.mask(class_id))
 
     def __repr__(self) -> str:
         height, width = self.class_map.shape

@@ -35,6 +35,7 @@ class Segmenter(ImageModel):
             (0.5).
         logits: For networks of one class: whether the output is before the sigmoid. None: see
             `SceneDecoder`.
+        confidence: Whether results tell how probable the class of each pixel is.
         input_color: Channel order that the model was converted for; see `Detector`.
         pad_value: 0..255 around the image.
         stretch: Fill the model's input and ignore proportions.
@@ -63,6 +64,7 @@ class Segmenter(ImageModel):
         output: int | str | None = None,
         threshold: float | None = None,
         logits: bool | None = None,
+        confidence: bool = False,
         input_color: str | None = None,
         pad_value: int = 114,
         stretch: bool = False,
@@ -71,8 +73,9 @@ class Segmenter(ImageModel):
         if logits is None:
             logits = self._facts.get("options", {}).get("logits")
         self.decoder = SceneDecoder(
-            model.outputs, self.input_size, output=output, threshold=threshold, logits=logits
-        )
+            model.outputs, self.input_size, output=output, threshold=threshold, logits=logits,
+            confidence=confidence,
+        )  # fmt: skip
         classes = self.decoder.num_classes
         if self.labels is not None and self.decoder.is_binary and len(self.labels) == 1:
             names = self.labels.values() if isinstance(self.labels, Mapping) else self.labels
@@ -87,7 +90,7 @@ class Segmenter(ImageModel):
         self._settle(pad_value=pad_value, stretch=stretch)
         self._made_with: dict[str, Any] = {
             "output": output, "logits": logits, "input_color": input_color, "pad_value": pad_value,
-            "stretch": stretch,
+            "stretch": stretch, "confidence": confidence,
         }  # fmt: skip
 
     def _twin(self, model: Model) -> Segmenter:
@@ -107,7 +110,9 @@ class Segmenter(ImageModel):
         Returns:
             A map in the size of the image, as a new array.
         """
-        return Segmentation(self._run(image, color, matrix, full_range), self.labels)
+        found = self._run(image, color, matrix, full_range)
+        classes, confidence = found if isinstance(found, tuple) else (found, None)
+        return Segmentation(classes, self.labels, confidence)
 
 
 class MapEstimator(ImageModel):

@@ -141,6 +141,7 @@ class TextRecognizer(ImageModel):
             it is JSON with ``"characters"`` (a text) or ``"labels"``.
         blank: ``"first"`` or ``"last"``; see `TextLineDecoder`.
         softmax: Whether scores are logits. None: see `ClassificationDecoder`.
+        beam: How many texts to follow; see `TextLineDecoder`.
         input_color: Channel order that the model was converted for; see `Detector`.
         pad_value: 0..255 beside the line.
         stretch: Fill the model's input and ignore proportions, as LPRNet's examples do.
@@ -164,6 +165,7 @@ class TextRecognizer(ImageModel):
         *,
         blank: str | None = None,
         softmax: bool | None = None,
+        beam: int = 1,
         input_color: str | None = None,
         pad_value: int = LINE_PAD,
         stretch: bool = False,
@@ -182,11 +184,14 @@ class TextRecognizer(ImageModel):
         if len(model.outputs) != 1:
             raise ValueError(f"expected a model with one output, got\n{describe(model.outputs)}")
         self.labels = None
-        self.decoder = TextLineDecoder(model.outputs[0], list(given), blank=blank, softmax=softmax)
+        self.decoder = TextLineDecoder(
+            model.outputs[0], list(given), blank=blank, softmax=softmax, beam=beam
+        )
         self.characters: tuple[str, ...] = self.decoder.characters
         self._settle(pad_value=pad_value, fit="stretch" if stretch else "line")
         self._made_with: dict[str, Any] = {
             "characters": list(given), "blank": blank, "softmax": softmax,
+            "beam": beam,
             "input_color": input_color, "pad_value": pad_value, "stretch": stretch,
         }  # fmt: skip
 

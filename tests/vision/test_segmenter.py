@@ -39,13 +39,31 @@ def test_names_come_from_the_file_or_the_argument():
         assert found.names == ["road", "background", "person"]
         assert np.array_equal(found.mask("person"), EXPECTED == 2)
         assert np.array_equal(found.mask(1), EXPECTED == 1)
-        assert found.polygon(2).tolist() == [[72, 0], [96, 0], [96, 64], [72, 64]]
+        (polygon,) = found.polygons(2)
+        assert polygon.tolist() == [[72, 0], [96, 0], [96, 64], [72, 64]]
+        assert found.confidence is None
+        known = Segmenter(model, confidence=True)
+        sure = known._twin(model)(IMAGE)
+        assert sure != found and sure == known(IMAGE)
+        assert sure.confidence.shape == (64, 96) and 0.5 < sure.confidence.min() < 0.9995
+        assert sure.confidence.max() == pytest.approx(np.exp(4) / (np.exp(4) + 2 * np.exp(-4)))
         with pytest.raises(ValueError, match="class_id: expected a name in labels, got 'dog'"):
             found.mask("dog")
         mine = Segmenter(model, {0: "a", 1: "b", 2: "c"})(IMAGE)
         assert mine.names == ["b", "a", "c"]
         assert str(mine).splitlines()[1] == "b                 50.0%"
     assert Segmentation(EXPECTED).names == ["class 1", "class 0", "class 2"]
+
+
+def test_polygons_of_all_parts():
+    """The largest first; holes and nothing else are left out."""
+    classes = np.zeros((6, 9), np.uint8)
+    classes[0:2, 0:2] = classes[1:6, 4:9] = 1
+    classes[3, 6] = 0
+    large, small = Segmentation(classes).polygons(1)
+    assert large.tolist() == [[4, 1], [9, 1], [9, 6], [4, 6]]
+    assert small.tolist() == [[0, 0], [2, 0], [2, 2], [0, 2]]
+    assert Segmentation(classes).polygons(7) == []
 
 
 def test_a_network_of_one_class():

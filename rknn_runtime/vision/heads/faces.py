@@ -151,12 +151,15 @@ def read_anchor_faces(
     """
     if whole is not False:
         form = read_anchors(outputs, input_size, per_cell=per_cell)
-        has_points = not isinstance(form, str) and form.num_classes == 2 * POINTS + 1
         # Points are no results of a sigmoid.
-        may_be = has_points and all(
-            attr.affine is None or looks_like_logits(attr) for attr in outputs
-        )
-        if may_be and len({attr.shape[2:] for attr in outputs}) > 1:
+        has_logits = all(attr.affine is None or looks_like_logits(attr) for attr in outputs)
+        has_scales = len({attr.shape[2:] for attr in outputs}) > 1
+        if (
+            not isinstance(form, str)
+            and form.num_classes == 2 * POINTS + 1
+            and has_logits
+            and has_scales
+        ):
             return AnchorFaceForm(form, [])
         if whole:
             return f"expected [1, {16 * per_cell}, h, w] per scale, before the sigmoid"

@@ -10,6 +10,7 @@ import numpy as np
 from rknn_runtime._arrays import as_float, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout, TensorType
+from rknn_runtime.vision.heads.classification import softmax_mode
 from rknn_runtime.vision.heads.decoder import OutputViews
 from rknn_runtime.vision.heads.frame import FrameDecoder, Placement
 from rknn_runtime.vision.heads.outputs import (
@@ -136,6 +137,8 @@ class SceneDecoder(FrameDecoder):
         threshold: For one channel: the probability above which a pixel is of the class; None: 0.5.
         logits: For one channel: whether values are before the sigmoid. None: integers tell it by
             their range; floats are taken for probabilities.
+        confidence: Whether results are pairs, of the classes and the probability of each pixel's
+            class, ``(H, W) float32``. Those of the cells are interpolated bilinearly.
     """
 
     def __init__(
@@ -146,6 +149,7 @@ class SceneDecoder(FrameDecoder):
         output: int | str | None = None,
         threshold: float | None = None,
         logits: bool | None = None,
+        confidence: bool = False,
     ) -> None:
         outputs, input_size = channels_first(outputs), checked_size(input_size)
         form = fitting(read_scene(outputs, input_size, output), outputs)
@@ -172,6 +176,11 @@ class SceneDecoder(FrameDecoder):
         )
         self._threshold: float | None = None
         self._stored = 0.0
+        if confidence and form.channels is None:
+            raise ValueError("confidence: expected False, as the output has numbers of classes")
+        self._cells: Any = None
+        if confidence:
+            self._cells = _Cells(form)
         if self.is_binary or threshold is not None:
             self.threshold = 0.5 if threshold is None else threshold
 
@@ -192,8 +201,11 @@ class SceneDecoder(FrameDecoder):
         self._threshold = value
         self._stored = math.log(value / (1 - value)) if self.logits else value
 
-    def results(self, transform: LetterboxTransform | None) -> NDArray[np.uint8]:
-        """Return the classes, ``(H, W) uint8`` in the size of the image; the lock is held."""
+    def results(self, transform: LetterboxTransform | None) -> Any:
+        """Return the classes, ``(H, W) uint8`` in the size of the image; the lock is held.
+
+        With `confidence`, return them and their probabilities.
+        """
         classes = np.empty(self._place.of(transform), np.uint8)
         form, geometry = self._form, self._place.native
         if form.channels is None:
@@ -210,7 +222,40 @@ class SceneDecoder(FrameDecoder):
         else:
             status = lib.rkr_class_map(self._view, geometry, self._stored, pointer(classes))
         check_status(status, "rkr_class_map")
-        return classes
+        if self._cells is None:
+            return classes
+        known = self._cells.confidence(self._view, self._place, classes.shape, self.logits)
+        return classes, np.where(classes, known, 1 - known) if self.is_binary else known
+
+
+class _Cells:
+    """Probabilities of the cells of an output, as a tensor of one channel."""
+
+    def __init__(self, form: SceneForm) -> None:
+        self._softmax = softmax_mode(form.output, None)
+        self._scratch = np.empty(form.channels or 1, np.float32)
+        self._values = np.empty((form.height, form.width), np.float32)
+        self._view = ffi.new("rkr_tensor_view *")
+        view, n = self._view, self._values.size
+        view.type, view.scale, view.channels, view.c2 = int(TensorType.FLOAT32), 1, 1, 1
+        view.height, view.width, view.plane = form.height, form.width, n
+        view.data, view.n_bytes = pointer(self._values), self._values.nbytes
+
+    def confidence(
+        self, scores: Any, place: Placement, size: tuple[int, ...], logits: bool
+    ) -> NDArray[np.float32]:
+        """Return those of the highest class, or of the only one, for each pixel."""
+        values = pointer(self._values.reshape(-1))
+        if len(self._scratch) > 1:
+            status = lib.rkr_confidence(scores, self._softmax, pointer(self._scratch), values)
+            check_status(status, "rkr_confidence")
+        else:
+            check_status(lib.rkr_view_values(scores, values), "rkr_view_values")
+            if logits:
+                self._values[:] = 1 / (1 + np.exp(-self._values))
+        found = np.empty(size, np.float32)
+        check_status(lib.rkr_value_map(self._view, place.native, pointer(found)), "rkr_value_map")
+        return found
 
 
 class MapDecoder(FrameDecoder):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from native_tensors import attribute, deliver
 from planting import DELIVERIES
-from reference.keypoints import peaks
+from reference.keypoints import dark, peaks
 
 from rknn_runtime._arrays import pointer
 from rknn_runtime._ffi import ffi, lib
@@ -41,6 +41,27 @@ def test_the_highest_cell_moves_by_a_quarter(dtype, form, count):
     np.testing.assert_allclose(found[:, 2], expected[:, 2], rtol=1e-6)
     plain = KeypointDecoder([attr], SIZE, shift=0)(raw)
     assert np.array_equal(plain[:, :2] % 4, np.zeros((count, 2)))
+
+
+@pytest.mark.parametrize(("dtype", "form"), [("int8", "c2=16"), ("float16", "nchw")])
+@pytest.mark.parametrize("blur", [5, 11])
+def test_dark(dtype, form, blur):
+    """DARK finds the middle of a Gaussian between cells; at the edge the cell stays."""
+    maps = np.random.default_rng(3).uniform(0, 0.01, (6, 24, 24)).astype(np.float32)
+    y, x = np.mgrid[0:24, 0:24]
+    middles = np.array([(12.3, 9.8), (11.5, 12.4), (10, 10), (13.9, 8.2), (9.2, 14.6), (0.4, 23)])
+    for one, (cx, cy) in zip(maps, middles):
+        one += np.exp(-((y - cy) ** 2 + (x - cx) ** 2) / 8)
+    attr, raw, real = deliver(maps[None], dtype, form)
+    size = (96, 96)
+    found = KeypointDecoder([attr], size, dark=blur)(raw)[:, :2] / 4
+    assert np.abs(found[:5] - middles[:5]).max() < 0.06
+    quarters = KeypointDecoder([attr], size)(raw)[:, :2] / 4
+    assert np.abs(quarters[:5] - middles[:5]).max() > 0.2
+    assert found[5].tolist() == [0, 23]
+    np.testing.assert_allclose(found, dark(real[0], blur), atol=1e-4)
+    with pytest.raises(ValueError, match="dark: expected an odd number, and heatmaps, got 4"):
+        KeypointDecoder([attr], size, dark=4)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])

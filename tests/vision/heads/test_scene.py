@@ -61,6 +61,38 @@ def test_the_highest_interpolated_score_wins(dtype, form, channels):
         assert wrong < (0.01 if dtype in ("int8", "uint8") else 1e-3)  # ties of equal integers
 
 
+@pytest.mark.parametrize("channels", [1, 5, 40])
+@pytest.mark.parametrize(("dtype", "form"), [("int8", "c2=16"), ("float16", "nchw")])
+def test_the_probability_of_each_pixel(dtype, form, channels):
+    """Softmax or sigmoid at the cells, interpolated; probabilities stay as they are."""
+    attr, raw, real = deliver(blobs(channels, 12, 16), dtype, form)
+    options = {"logits": True} if channels == 1 else {}
+    decoder = SceneDecoder([attr], SIZE, confidence=True, **options)
+    powers = np.exp(real[0].astype(np.float64))
+    cells = powers / (1 + powers) if channels == 1 else (powers / powers.sum(0)).max(0)[None]
+    for transform in map(transform_of, IMAGES):
+        size, mapping = mapping_of(transform, (12, 16))
+        classes, confidence = decoder(raw, transform)
+        assert np.array_equal(classes, SceneDecoder([attr], SIZE, **options)(raw, transform))
+        expected = reference.interpolated(cells, size, mapping)[0]
+        if channels == 1:
+            expected = np.where(classes, expected, 1 - expected)
+        assert confidence.dtype == np.float32
+        np.testing.assert_allclose(confidence, expected, atol=1e-5)
+    if channels > 1:
+        attr, raw, real = deliver(powers[None] / powers.sum(0), dtype, form)
+        _, confidence = SceneDecoder([attr], (12, 16), confidence=True)(raw)
+        np.testing.assert_allclose(confidence, real[0].max(0), atol=1e-5)
+
+
+def test_numbers_of_classes_have_no_probability():
+    """An ArgMax leaves none."""
+    attr = attribute((1, 96, 128), "int64", 0, 1.0)
+    attr = replace(attr, qnt_type=QuantType.NONE)
+    with pytest.raises(ValueError, match="confidence: expected False"):
+        SceneDecoder([attr], SIZE, confidence=True)
+
+
 def test_a_plain_input_takes_the_first_of_equal_scores():
     """At the network's own resolution nothing is interpolated: it is argmax, tie by tie."""
     x = np.random.default_rng(1).integers(-3, 3, (1, 9, *SIZE)).astype(np.float32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import guarded
 import numpy as np
 import pytest
@@ -264,6 +266,32 @@ def test_the_best_of_each_step(dtype, form):
     assert TextLineDecoder(attr, CHARACTERS)(raw)[1] == pytest.approx(
         expected[1], abs=0.02 if dtype in ("int8", "uint8") else 2e-3
     )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_the_most_probable_text_of_all_ways_to_write_it(dtype):
+    """A beam that holds all texts finds it; the best way alone may spell another."""
+    rng = np.random.default_rng(5)
+    differs = 0
+    for _ in range(20):
+        attr, raw, real = deliver(laid(rng.normal(0, 1, (5, 3)).astype("f4")), dtype, "c2=16")
+        chances = softmax(real[0, :, :, 0].T.astype(np.float64))
+        texts: dict[str, float] = {}
+        for way in itertools.product(range(3), repeat=5):
+            kept = [k for i, k in enumerate(way) if k and (i == 0 or way[i - 1] != k)]
+            text = "".join(" ab"[k] for k in kept)
+            texts[text] = texts.get(text, 0) + np.prod(chances[range(5), way])
+        best = max(texts, key=lambda text: texts[text])
+        found, confidence = TextLineDecoder(attr, ["a", "b"], softmax=True, beam=200)(raw)
+        assert found == best
+        assert confidence == pytest.approx(texts[best] ** (1 / len(best)) if best else 0)
+        differs += TextLineDecoder(attr, ["a", "b"], softmax=True)(raw)[0] != best
+    assert differs
+    # Probabilities are taken as they are, and few texts are enough for a clear line.
+    scores = steps()
+    attr, raw, _ = deliver(laid(softmax(scores)), dtype, "c2=16")
+    greedy = TextLineDecoder(attr, CHARACTERS)(raw)[0]
+    assert TextLineDecoder(attr, CHARACTERS, beam=3)(raw)[0] == greedy
 
 
 def test_many_classes():
