@@ -104,7 +104,8 @@ class FloatJudge:
     ) -> None:
         assert plan.onnx is not None
         self._side = OnnxSide(plan.onnx, "network", (given,))
-        self._has_head, self._score = plan.head is not None, score
+        self._score = score
+        self._has_head = plan.head is not None or plan.read_as is not None
         self._measure = MEASURES.get(plan.task or "")
         self.frames = list(frames)
         self.outputs = [self._side.run(i, (frame,)) for i, frame in enumerate(frames)]

@@ -26,11 +26,11 @@ from rknn_runtime.conversion.simulation import (
     Simulation,
     by_noise,
     choose_ranges,
-    gains,
+    costs,
     machine_noise,
     moments,
 )
-from rknn_runtime.conversion.surgery import Net, corrected, equalized, simplified, split
+from rknn_runtime.conversion.surgery import Net, equalized, is_equal, rounded, simplified
 from rknn_runtime.errors import RknnError
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.modelfile.layers import read_layers
@@ -38,13 +38,16 @@ from rknn_runtime.modelfile.prediction import predict
 from rknn_runtime.modelfile.soc import Soc
 from rknn_runtime.npu.model import Model
 
-#: A tensor is split or kept in float16 if it costs this part of the whole loss.
-_WORTH = 0.03
-_MOST_SPLIT = 5
+#: A tensor gets a second convolution if it costs this part of the whole loss.
+_WORTH = 0.02
 #: The part of the loss that the first float16 blocks are to take away, and how many more come next.
-_HALF, _MORE = 0.5, 1.5
+_HALF, _MORE = 0.5, 2
 #: The part of the time that is left that a search may take.
 _SEARCH = 0.35
+#: How often channels are made alike.
+_ROUNDS = 2
+#: Tensors whose cost is measured.
+_SUSPECTS = 40
 #: Images to choose by.
 _CHOSEN = 8
 #: Operators of scores.
@@ -163,14 +166,14 @@ class State:
     onnx: bytes
     #: Ranges of inner tensors; empty: the toolkit's.
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-    is_corrected: bool = False
+    is_rounded: bool = False
     #: Tensors that are float16.
     wide: tuple[str, ...] = ()
     text: str = "as the toolkit does"
 
     def digest(self) -> str:
         """Return a name for the recipe."""
-        said = json.dumps([sorted(self.ranges.items()), self.is_corrected, self.wide])
+        said = json.dumps([sorted(self.ranges.items()), self.is_rounded, self.wide])
         return hashlib.sha256(self.onnx + said.encode()).hexdigest()[:20]
 
 
@@ -213,6 +216,8 @@ class Climber:
         self._start, self._seconds = monotonic(), seconds
         self._layouts: dict[bytes, Int8Layout] = {}
         self._seen: dict[bytes, dict[str, Moments]] = {}
+        self.feed = self._feeds[0]
+        self._rounded: dict[bytes, bytes] = {}
         self._simulations: dict[bytes, Simulation] = {}
 
     def climb(self, target: float, path: Path, without: Sequence[str] = ()) -> Climb:
@@ -314,9 +319,17 @@ class Climber:
 
     def network(self, state: State) -> bytes:
         """Return the network that a state is built of."""
-        if not state.is_corrected:
+        if not state.is_rounded:
             return state.onnx
-        return corrected(state.onnx, self.seen(state.onnx))
+        if state.onnx not in self._rounded:
+            self._rounded = {state.onnx: rounded(state.onnx, self._feeds)}
+        return self._rounded[state.onnx]
+
+    def behind(self, onnx: bytes, names: Sequence[str]) -> dict[str, Moments]:
+        """Return what convolutions compute in front of activations, in float."""
+        net = Net(onnx)
+        before = [node.output[0] for node in net.convolutions() if net.activated(node)[0] in names]
+        return moments(onnx, before, self._feeds)
 
     def layout(self, onnx: bytes) -> Int8Layout:
         """Return the inner tensors of a network's file, with the toolkit's ranges."""
@@ -327,7 +340,7 @@ class Climber:
     def seen(self, onnx: bytes) -> dict[str, Moments]:
         """Return the tensors of a network in float."""
         if onnx not in self._seen:
-            self._seen[onnx] = moments(onnx, Net(onnx).tensors(), self._feeds)
+            self._seen[onnx] = moments(onnx, self.layout(onnx).ranges, self._feeds)
         return self._seen[onnx]
 
     def simulation(self, state: State) -> Simulation:
@@ -335,7 +348,7 @@ class Climber:
         onnx = self.network(state)
         if onnx not in self._simulations:
             height, width = self._judge.frames[0].shape[1:3]
-            images = max(2, min(3, 4 * _USUAL_PIXELS // (height * width)))
+            images = max(2, min(_CHOSEN, 2 * _USUAL_PIXELS // (height * width)))
             layout = self.layout(state.onnx)
             made = Simulation(onnx, layout, self._feeds[:images], self._chooser.loss)
             self._simulations = {onnx: made}
@@ -343,7 +356,8 @@ class Climber:
 
     def ranges(self, state: State) -> dict[str, tuple[float, float]]:
         """Return the ranges of all inner tensors."""
-        return {**self.layout(state.onnx).ranges, **state.ranges}
+        own = self.layout(state.onnx).ranges
+        return {**own, **{name: state.ranges[name] for name in own.keys() & state.ranges.keys()}}
 
     def machine_noise(self, state: State) -> dict[str, float]:
         """Return by how much layers err more than by the rounding of their results."""
@@ -353,10 +367,10 @@ class Climber:
         layout = replace(self.layout(state.onnx), ranges=self.ranges(state))
         return machine_noise(self.network(state), layout, self._feeds[0], tensors)
 
-    def gains(self, state: State) -> list[tuple[float, tuple[str, ...]]]:
+    def costs(self, state: State) -> list[tuple[float, tuple[str, ...]]]:
         """Return what each group of tensors costs, as a part of the loss, largest first."""
-        groups = by_noise(self.layout(state.onnx), self.seen(state.onnx))
-        return gains(self.simulation(state), groups, self.ranges(state), self.deadline())
+        groups = by_noise(self.layout(state.onnx), self.seen(state.onnx))[:_SUSPECTS]
+        return costs(self.simulation(state), groups, self.ranges(state), self.deadline())
 
 
 def _unchanged(work: Climber, state: State) -> Iterator[State]:
@@ -366,36 +380,41 @@ def _unchanged(work: Climber, state: State) -> Iterator[State]:
 def _ranges(work: Climber, state: State) -> Iterator[State]:
     """Ranges chosen by the error at the outputs; scores get 0 to 1."""
     layout, seen, net = work.layout(state.onnx), work.seen(state.onnx), Net(state.onnx)
-    ranges = dict(layout.ranges)
+    before = work.ranges(state)
+    ranges = dict(before)
     ends = [group for group in layout.groups if net.outputs.intersection(group)]
     for group in ends:
         if any(net.operator(name) in _SCORES for name in group):
             low, high = ranges[group[0]]
             ranges.update(dict.fromkeys(group, (low, max(high, 1.0))))
-    groups = [group for group in by_noise(layout, seen) if group not in ends]
+    groups = [group for group in by_noise(layout, seen) if group not in ends][:_SUSPECTS]
     found = choose_ranges(work.simulation(state), groups, ranges, work.deadline())
-    chosen = sum(found[group[0]] != layout.ranges[group[0]] for group in layout.groups)
+    chosen = sum(found[group[0]] != before[group[0]] for group in layout.groups)
     yield replace(state, ranges=found, text=f"{chosen} ranges chosen by the error at the outputs")
 
 
-def _bias(work: Climber, state: State) -> Iterator[State]:
-    """The mean error of rounded weights taken out of the biases."""
-    if not state.is_corrected:
-        yield replace(state, is_corrected=True, text="biases corrected for rounded weights")
+def _weights(work: Climber, state: State) -> Iterator[State]:
+    """Weights rounded for the outputs of their layers, and biases corrected for it."""
+    yield replace(state, is_rounded=True, text="weights rounded for the outputs of their layers")
 
 
 def _channels(work: Climber, state: State) -> Iterator[State]:
-    """Channels of unlike range given factors, or split, where float stays the same."""
-    costly = [name for gain, group in work.gains(state) if gain > _WORTH for name in group]
-    chosen = set(costly[:_MOST_SPLIT])
-    onnx = equalized(state.onnx, work.seen(state.onnx))
-    factors = onnx != state.onnx
-    parted = split(onnx, work.seen(onnx), chosen.__contains__)
-    if parted == state.onnx:
-        return
-    done = [*(["factors"] if factors else []), *(["splits"] if parted != onnx else [])]
-    for tried in _ranges(work, replace(state, onnx=parted, ranges={})):
-        yield replace(tried, text=f"channels made alike by {' and '.join(done)}, {tried.text}")
+    """Channels of unlike range given factors, where float stays the same."""
+    for _ in range(_ROUNDS):  # what is left shows when the worst is gone
+        costly = [name for cost, group in work.costs(state) if cost > _WORTH for name in group]
+        seen = {**work.seen(state.onnx), **work.behind(state.onnx, costly)}
+        onnx = equalized(state.onnx, seen, work.ranges(state), costly)
+        if onnx == state.onnx or not is_equal(onnx, state.onnx, work.feed):
+            return
+        state = replace(
+            state, onnx=onnx, ranges=dict(state.ranges), text="channels made alike by factors"
+        )
+        ranges = work.ranges(state)
+        for value, gated in Net(onnx).values().items():
+            if value in ranges and gated in ranges:  # the gate closes on what lies below
+                low, high = ranges[value]
+                state.ranges[value] = max(low, -max(high, *ranges[gated])), high
+        yield state
 
 
 def _float16(work: Climber, state: State) -> Iterator[State]:
@@ -403,22 +422,21 @@ def _float16(work: Climber, state: State) -> Iterator[State]:
     if work.soc.mini:  # it has none
         return
     noise = work.machine_noise(state)
-    costs = [
-        (max(gain, 0.0) * max(noise.get(name, 1.0) for name in group), group)
-        for gain, group in work.gains(state)
+    found = [
+        (max(cost, 0.0) * max(noise.get(name, 1.0) for name in group), group)
+        for cost, group in work.costs(state)
     ]
-    costly = sorted((each for each in costs if each[0] > 0), key=lambda each: -each[0])
-    nodes, whole = work.layout(state.onnx).nodes, sum(cost for cost, _ in costly)
+    costly = sorted((each for each in found if each[0] > 0), key=lambda each: -each[0])
+    layout, whole = work.layout(state.onnx), sum(cost for cost, _ in costly)
     blocks = 1
     while sum(cost for cost, _ in costly[:blocks]) < _HALF * whole:
         blocks += 1
-    while costly:
-        wide = dict.fromkeys(n for _, group in costly[:blocks] for n in _whole(nodes, group))
+    while costly and blocks <= len(costly):
+        wide = dict.fromkeys(n for _, group in costly[:blocks] for n in _whole(layout.nodes, group))
         text = f"{blocks} tensors in float16, with the layers that write and read them"
         yield replace(state, wide=tuple(wide), text=text)
-        if blocks >= len(costly):
-            return
         blocks = max(blocks + 1, int(_MORE * blocks))
+    yield replace(state, wide=tuple(layout.ranges), text="all tensors in float16")
 
 
 def _whole(nodes: Sequence[Any], group: Sequence[str]) -> list[str]:
@@ -432,12 +450,12 @@ def _whole(nodes: Sequence[Any], group: Sequence[str]) -> list[str]:
     ]
 
 
-#: The steps by their names. Biases come late: they harm while a few channels lose nearly all.
+#: The steps by their names. What a range is worth shows where little else is lost.
 STEPS: dict[str, Step] = {
     "toolkit": _unchanged,
-    "ranges": _ranges,
     "channels": _channels,
-    "bias": _bias,
+    "weights": _weights,
+    "ranges": _ranges,
     "float16": _float16,
 }
 

@@ -5,7 +5,7 @@ It is many times faster than a conversion, so ranges are searched in it. The emu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -25,11 +25,11 @@ _PASSING = (
     "Unsqueeze", "Resize", "Expand", "DepthToSpace", "SpaceToDepth", "Pad",
 )  # fmt: skip
 #: Parts of a range to try.
-_PARTS = (0.6, 0.8, 0.4, 0.3, 0.2)
+_PARTS = (0.8, 0.6, 0.4, 0.25, 0.15)
 #: The gain that a choice needs, and the loss that ends the search in a tensor.
 _BETTER, _WORSE = 0.97, 1.05
 #: So many inner tensors are computed at once.
-_AT_ONCE = 24
+_AT_ONCE = 12
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,11 @@ class Moments:
     most: Array
 
 
-def moments(
+def tensors(
     onnx: bytes, names: Iterable[str], feeds: Sequence[Mapping[str, Array]]
-) -> dict[str, Moments]:
-    """Measure tensors of a network in float."""
+) -> Iterator[tuple[str, list[Array]]]:
+    """Yield tensors of a network in float, for each image, and its inputs last."""
     package = import_onnx()
-    found: dict[str, Moments] = {}
-    inputs = {name: [feed[name] for feed in feeds] for name in feeds[0]}
     model = package.load_model_from_string(onnx)
     made = {name for node in model.graph.node for name in node.output}
     wanted = [name for name in dict.fromkeys(names) if name in made]
@@ -111,10 +109,19 @@ def moments(
             package.helper.make_empty_tensor_value_info(name) for name in part
         )
         graph = Graph(model.SerializeToString())
-        rows = [[_moments(each) for each in graph.run(feed, part)] for feed in feeds]
-        found.update((name, _joined([row[i] for row in rows])) for i, name in enumerate(part))
-    found.update((name, _joined([_moments(each) for each in inputs[name]])) for name in inputs)
-    return found
+        rows = [graph.run(feed, part) for feed in feeds]
+        yield from ((name, [row[i] for row in rows]) for i, name in enumerate(part))
+    yield from ((name, [feed[name] for feed in feeds]) for name in feeds[0])
+
+
+def moments(
+    onnx: bytes, names: Iterable[str], feeds: Sequence[Mapping[str, Array]]
+) -> dict[str, Moments]:
+    """Measure tensors of a network in float."""
+    return {
+        name: _joined([_moments(each) for each in arrays])
+        for name, arrays in tensors(onnx, names, feeds)
+    }
 
 
 def _moments(values: Array) -> Moments:
@@ -278,25 +285,30 @@ def choose_ranges(
             loss = simulation.run(tried)
             if loss < _BETTER * least_loss:
                 least_loss, best = loss, tried
-            elif loss > _WORSE * least_loss or best[group[0]] != (low, high):
+            elif loss > _WORSE * least_loss:
                 break
     return best
 
 
-def gains(
+def costs(
     simulation: Simulation,
     groups: Sequence[tuple[str, ...]],
     ranges: Ranges,
     deadline: float,
 ) -> list[tuple[float, tuple[str, ...]]]:
-    """Return which part of the loss is gone if a group is not rounded, largest first."""
-    whole = simulation.run(ranges)
+    """Return what rounding each group alone adds to the loss, as a part of all, largest first.
+
+    Of two tensors that lose everything, neither shows while the other is rounded, too.
+    """
+    inner = set(simulation.names)
+    least = simulation.run(ranges, inner)
     found = []
     for group in groups:
-        if monotonic() > deadline or whole <= 0:
+        if monotonic() > deadline:
             break
-        found.append((1 - simulation.run(ranges, group) / whole, group))
-    return sorted(found, reverse=True)
+        found.append((simulation.run(ranges, inner.difference(group)) - least, group))
+    whole = sum(max(cost, 0.0) for cost, _ in found)
+    return sorted(((cost / whole if whole else 0.0, group) for cost, group in found), reverse=True)
 
 
 def machine_noise(
