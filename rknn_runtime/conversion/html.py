@@ -31,6 +31,7 @@ _STYLE = (
     "figure{margin:.3em 0;min-width:0}"
     "h1{overflow-wrap:anywhere;font-size:clamp(20px,5vw,30px);line-height:1.3}img{width:100%;display:block}figcaption{color:#777;overflow-wrap:anywhere}"
     "table{display:block;overflow-x:auto}td:first-child{overflow-wrap:anywhere;min-width:6em}"
+    ".words th:last-child,.words td:last-child{text-align:left;min-width:20em}"
 )
 
 

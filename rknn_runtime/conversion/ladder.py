@@ -119,7 +119,7 @@ class Climb:
         ]
         titles = "step", "quality", "agreement", "ms, predicted", "MiB", "seconds", "result"
         yield _bars(self)
-        yield html_table(titles, rows)
+        yield f'<div class="words">{html_table(titles, rows)}</div>'
 
     def _words(self) -> str:
         return (
