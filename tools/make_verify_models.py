@@ -86,6 +86,13 @@ class Question(Model):
         """Rows of 20 pixels in memory of 32: the right column meets what fills them up."""
         net.conv(x, (3, 4), 3, to=y)
 
+    def padding(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
+        """The pixels at the left, at the right, above and below, each in a channel of its own."""
+        taps = np.zeros((4, 3, 3, 3), np.float32)
+        for k, (row, column) in enumerate(((1, 0), (1, 2), (0, 1), (2, 1))):
+            taps[k, k % 3, row, column] = 1
+        net.node("Conv", x, net.constant(taps), net.weight(4), to=y, pads=[1] * 4)
+
     def sums(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
         """Two channels cancel, the third has small weights: the order of sums shows."""
         large = net.random.normal(0, 0.5, (8, 1, 3, 3))
@@ -131,6 +138,7 @@ QUESTIONS = (
         question("border", {"out": [1, 4, SIZE, 20]}, 20, socs=("rk3588",), config=BETWEEN),
         DARK,
     ),
+    (question("padding", output(4), config=IMAGENET), FULL),
     (question("sums_fp16", output(8), socs=("rk3588",), kind="sums", build=FP16, config=RAW), FULL),
     (
         question("table_fp16", output(1), socs=("rk3588",), kind="sigmoid", build=FP16, config=RAW),

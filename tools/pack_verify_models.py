@@ -32,7 +32,7 @@ from rknn_runtime.tools.verify import ARCHIVE, INDEX, fingerprint, pattern, run_
 SOCS = ("rk3588", "rk3562", "rk3576", "rv1106", "rk3566")
 ORDER = (
     "rounding", "offset", "pixel_ties", "pixels", "maximum_border", "average", "average_border",
-    "border", "sums_fp16", "multiplier", "table", "table_fp16",
+    "border", "padding", "sums_fp16", "multiplier", "table", "table_fp16",
 )  # fmt: skip
 
 

@@ -61,7 +61,8 @@ class Asked(Machine):
     def answer(self, q, fill=None):
         """Stored values of all outputs; `fill` stands behind rows that memory pads."""
         names = {"rne": self.rne, "interpolate": npu.interpolate, "pool": npu.pool}
-        before = dict(names, rne=EVEN)
+        before = dict(names, rne=EVEN, convolve=npu.convolve)
+        names["convolve"] = self.replaced.get("convolve", npu.convolve)
         for name, stage in (("interpolate", "lut"), ("pool", "pool")):
             names[name] = self.staged(stage, self.replaced.get(name, before[name]))
         vars(npu).update(names)
@@ -261,6 +262,29 @@ def border(data, pixels):
     }
 
 
+def padding(data, pixels):
+    machine = Asked(data)
+    tensor = machine.tensors[machine.inputs[0]]
+    black = converted(tensor, np.zeros((1, 1, 3), np.uint8), MEAN, STD)[0, :, :, 0].astype(np.int64)
+    convolve, q = npu.convolve, converted(tensor, pixels, MEAN, STD)
+
+    def beside(x, w, stride, dilation, pads, pad_value, size):
+        column = np.broadcast_to(black[:, None], (3, x.shape[1], 1))
+        return convolve(np.concatenate([x, column], 2), w, stride, dilation, pads, pad_value, size)
+
+    def around(x, w, stride, dilation, pads, pad_value, size):
+        rows, columns = x.shape[1] + 2 * pads[0], x.shape[2] + 2 * pads[1]
+        wide = np.broadcast_to(black[:, None], (3, rows, columns)).copy()
+        wide[:, pads[0] : rows - pads[0], pads[1] : columns - pads[1]] = x
+        return convolve(wide, w, stride, dilation, (0, 0), pad_value, size)
+
+    return {
+        "the zero point": machine.answer(q),
+        "a pixel of 0 at the right": Asked(data, convolve=beside).answer(q),
+        "a pixel of 0": Asked(data, convolve=around).answer(q),
+    }
+
+
 def sigmoid_fp16(data, pixels):
     """Compute the function itself; the emulator's result is not computed here."""
     machine = Machine(data)
@@ -303,6 +327,7 @@ QUESTIONS = {
     "pixels": ("mean and std of pixels", 255, pixels_of(MEAN, STD)),
     "pixel_ties": ("ties, conversion of pixels", 255, pixel_ties),
     "border": ("behind rows of an image", 60, border),
+    "padding": ("around an image that is convolved", 255, padding),
     "sums_fp16": ("order of sums in float16", 255, half_sums),
     "table_fp16": ("table functions in float16", 255, sigmoid_fp16),
 }
