@@ -20,7 +20,7 @@ import json
 import lzma
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -199,8 +199,28 @@ class Judgement(NamedTuple):
     #: Predicted divided by published time.
     ratios: dict[Key, float]
     constants: Array
-    #: Other people's times divided by the prediction, by SoC.
-    elsewhere: dict[str, list[float]]
+    #: Other people's times divided by the prediction, by SoC and source.
+    elsewhere: dict[str, dict[str, list[float]]]
+
+    def held(self) -> dict[str, tuple[int, int]]:
+        """Return how many times of each source lie in the range that the others make, of all."""
+        return {
+            left_out: (
+                sum(1 / (1 + prediction.SPEEDS[soc].spread) <= one <= most for soc, one in own),
+                len(own),
+            )
+            for left_out in OTHERS
+            for own in [self._of([left_out])]
+            for most in [max(one for _, one in self._of(set(OTHERS) - {left_out}))]
+        }
+
+    def _of(self, sources: Collection[str]) -> list[tuple[str, float]]:
+        return [
+            (soc, one)
+            for soc, found in self.elsewhere.items()
+            for source in sources
+            for one in found.get(source, ())
+        ]
 
 
 def judge() -> Judgement:
@@ -223,11 +243,11 @@ def judge() -> Judgement:
                 if family(key[0]) == left_out
             }
         )
-    elsewhere: dict[str, list[float]] = {soc: [] for soc in SOCS}
+    elsewhere: dict[str, dict[str, list[float]]] = {soc: {} for soc in SOCS}
     for figure in published:
         if figure.source in OTHERS and family(figure.network) in fits:
             ms = _ms(fits[family(figure.network)], layers[figure[:2]], figure.soc)
-            elsewhere[figure.soc].append(figure.ms / ms)
+            elsewhere[figure.soc].setdefault(figure.source, []).append(figure.ms / ms)
     return Judgement(ratios, fit(times, layers), elsewhere)
 
 
@@ -315,10 +335,11 @@ def main() -> None:
             f"{sum(error <= spread for error, _ in each)} in the shown range; "
             f"worst {each[-1][0]:.0%}"
         )
-        others = found.elsewhere[soc]
+        others = [one for times in found.elsewhere[soc].values() for one in times]
         if others:
-            low, middle, high = np.quantile(others, (0.1, 0.5, 0.9))
-            print(f"  {len(others)} times of others: {low:.2f}, {middle:.2f}, {high:.2f}")
+            print(f"  {len(others)} times of others: {np.median(others):.2f}, to {max(others):.2f}")
+    for source, (inside, count) in found.held().items():
+        print(f"without {source}: {inside} of its {count} times in the range of the others")
     if arguments.constants:
         constants = np.exp(found.constants)
         for at, soc in enumerate(SOCS):
