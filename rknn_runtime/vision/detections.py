@@ -572,20 +572,20 @@ class Detections:
 
     def _yolo_numbers(self, width: int, height: int) -> NDArray[np.float64]:
         """Return the numbers of each object between class and confidence."""
-        scale = np.array([width, height], np.float64)
         if self.xyxyxyxy is not None:
-            numbers = (self.xyxyxyxy / scale).reshape(len(self), 8)
+            numbers = self.xyxyxyxy.reshape(len(self), 8) / ((width, height) * 4)
         else:
+            points = self.keypoints
+            count = 0 if points is None else 3 * points.shape[1]
+            numbers = np.empty((len(self), 4 + count))
             boxes = self.xyxy.astype(np.float64)
-            first, last = boxes[:, :2], boxes[:, 2:]
-            count = 0 if self.keypoints is None else self.keypoints.shape[1]
-            numbers = np.empty((len(self), 4 + 3 * count))
-            numbers[:, :2] = (first + last) / (2 * scale)
-            numbers[:, 2:4] = (last - first) / scale
-            if self.keypoints is not None:
-                points = self.keypoints.astype(np.float64)
-                points[..., :2] /= scale
-                numbers[:, 4:] = points.reshape(len(self), 3 * count)
+            np.add(boxes[:, :2], boxes[:, 2:], numbers[:, :2])
+            np.subtract(boxes[:, 2:], boxes[:, :2], numbers[:, 2:4])
+            numbers[:, :4] /= (2.0 * width, 2.0 * height, width, height)
+            if points is not None:
+                numbers[:, 4:] = points.reshape(len(self), count)
+                numbers[:, 4::3] /= width
+                numbers[:, 5::3] /= height
         if self.mask is None and not are_finite(numbers):
             i = int(np.argmin(np.isfinite(numbers).all(axis=1)))
             raise ValueError(f"object {i}: expected finite coordinates, got {numbers[i]}")
@@ -610,17 +610,17 @@ class Detections:
         if not isinstance(image_id, (int, str)) or isinstance(image_id, bool):
             raise TypeError(f"image_id: expected an int or a str, got {type(image_id).__name__}")
         self._check_finite()
-        ids = self.class_id.tolist()
-        known = set(ids)
-        numbers = dict(zip(known, known))
+        numbers = self.class_id.tolist()
         if categories is not None:
-            numbers = {class_id: _category(categories, class_id) for class_id in known}
+            known = {class_id: _category(categories, class_id) for class_id in set(numbers)}
+            numbers = [known[class_id] for class_id in numbers]
         boxes = self.xyxy.astype(np.float64)
         boxes[:, 2:] -= boxes[:, :2]
-        scores = doubles(self.confidence).tolist()
         rows: list[dict[str, Any]] = [
-            {"image_id": image_id, "category_id": numbers[class_id], "bbox": box, "score": score}
-            for class_id, box, score in zip(ids, boxes.tolist(), scores)
+            {"image_id": image_id, "category_id": number, "bbox": box, "score": score}
+            for number, box, score in zip(
+                numbers, boxes.tolist(), doubles(self.confidence).tolist()
+            )
         ]
         if self.labels is not None:
             for row, name in zip(rows, self.names):
