@@ -180,7 +180,7 @@ class Segmentation:
             if class_id in skip:
                 continue
             rgb = class_color(class_id) if palette is None else palette[class_id % len(palette)]
-            stencil = self.mask(class_id).view(np.uint8) * alpha
+            stencil = np.ascontiguousarray(self.mask(class_id).view(np.uint8) * alpha)
             canvas.blend(stencil, 0, 0, bytes(rgb if order == "RGB" else rgb[::-1]))
         if isinstance(image, np.ndarray):
             return canvas.pixels if out is None else out

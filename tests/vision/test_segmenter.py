@@ -66,6 +66,14 @@ def test_polygons_of_all_parts():
     assert Segmentation(classes).polygons(7) == []
 
 
+def test_a_map_that_lies_by_columns_is_drawn():
+    """As fancy indices of NumPy leave it."""
+    pixels = np.zeros((6, 9, 3), np.uint8)
+    plain = np.arange(54, dtype=np.uint8).reshape(6, 9) // 9
+    drawn = Segmentation(np.asfortranarray(plain)).draw(pixels)
+    assert np.array_equal(drawn, Segmentation(plain).draw(pixels))
+
+
 def test_a_network_of_one_class():
     """It has a threshold and default names."""
     x = scores()[:, 2:]

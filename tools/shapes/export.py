@@ -15,13 +15,13 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 OPSET = 12  # what the toolkit's own examples use
 
 
-def export_onnx(net: nn.Module, path: Path) -> None:
-    """Write ``net`` to ``path``, input ``images`` ``[1, 3, SIZE, SIZE]``, RGB 0..1."""
+def export_onnx(net: nn.Module, path: Path, size: tuple[int, int] = (SIZE, SIZE)) -> None:
+    """Write ``net`` to ``path``, input ``images`` ``[1, 3, *size]``, RGB 0..1."""
     net = copy.deepcopy(net).eval()
     _fold_batch_norms(net)
     torch.onnx.export(
         net.export_form().eval(),
-        (torch.zeros(1, 3, SIZE, SIZE),),
+        (torch.zeros(1, 3, *size),),
         str(path),
         input_names=["images"],
         output_names=list(net.outputs),

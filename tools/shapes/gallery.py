@@ -4,37 +4,42 @@
 
     python tools/shapes/gallery.py [FOLDER]
 
-``detect.jpg`` shows the objects that the example detector finds on the simulated NPU. No net for
-the other tasks is trained here: ``segment.jpg``, ``oriented.jpg`` and ``pose.jpg`` show the drawing
-alone, of the true masks, rectangles and joints of scenes made up for it.
+``detect.jpg`` shows the objects that the example detector finds on the simulated NPU,
+``faces.jpg``, ``classes.jpg``, ``inside.jpg``, ``poses.jpg`` and ``text.jpg`` what the small
+networks of tasks.py find in images that were picked for it. No net is trained for ``segment.jpg``,
+``oriented.jpg`` and ``pose.jpg``: they show the drawing alone, of the true masks, rectangles and
+joints of scenes made up for it.
 """
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import Any
 
+import figures
 import numpy as np
 import scenes
-from PIL import Image, ImageDraw
+from figures import draw_figure, figure
+from PIL import Image
 
-from rknn_runtime import Detections, Detector, Model
+from rknn_runtime import (
+    Detections,
+    Detector,
+    MapEstimator,
+    Model,
+    PoseEstimator,
+    Segmenter,
+    TextDetector,
+    TextReader,
+    TextRecognizer,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 320
-#: COCO's keypoints of a standing figure, 1 high, feet at 0: nose, eyes, ears, shoulders, elbows,
-#: wrists, hips, knees, ankles, each left before right as the figure has it.
-FIGURE = np.array(
-    [(0, 0.92), (0.02, 0.94), (-0.02, 0.94), (0.05, 0.92), (-0.05, 0.92), (0.11, 0.79),
-     (-0.11, 0.79), (0.2, 0.66), (-0.2, 0.66), (0.24, 0.52), (-0.24, 0.52), (0.07, 0.5),
-     (-0.07, 0.5), (0.09, 0.27), (-0.09, 0.27), (0.1, 0.03), (-0.1, 0.03)]
-)  # fmt: skip
-#: What moves with a joint, and the joint: arms turn in the shoulder, and so on.
-LIMBS = [((7, 9), 5), ((8, 10), 6), ((9,), 7), ((10,), 8), ((13, 15), 11), ((14, 16), 12)]
-BONES = [(5, 6), (5, 7), (7, 9), (6, 8), (8, 10), (5, 11), (6, 12), (11, 12), (11, 13), (13, 15),
-         (12, 14), (14, 16)]  # fmt: skip
+#: Seeds of what is drawn, which no network was trained on.
+SCENE, FACES, FIGURES, WORDS = 3_000_076, 3_000_002, 3_000_002, 3_000_010
+NETWORKS = ROOT / "tools" / "shapes" / "networks"
 
 
 def detect() -> Any:
@@ -96,25 +101,52 @@ def pose() -> Any:
     return truth(boxes, class_ids, keypoints=points).draw(image, ["person"])
 
 
-def figure(rng: np.random.Generator, x: float, height: float) -> np.ndarray:
-    """Return the joints of a figure that moves, ``(17, 2)`` in pixels."""
-    joints = FIGURE.copy()
-    for moved, joint in LIMBS:
-        angle = rng.uniform(-0.9, 0.9) if joint < 11 else rng.uniform(-0.35, 0.35)
-        c, s = math.cos(angle), math.sin(angle)
-        joints[list(moved)] = (joints[list(moved)] - joints[joint]) @ [[c, s], [-s, c]]
-        joints[list(moved)] += FIGURE[joint] if joint in (5, 6, 11, 12) else joints[joint]
-    return np.c_[x + joints[:, 0] * height, SIZE - 20 - joints[:, 1] * height]
+def scenes_of_pixels() -> tuple[np.ndarray, Model]:
+    """Return a drawn scene, and the network for its pixels."""
+    image, *_ = scenes.draw_scene(SCENE, SIZE, SIZE)
+    return image, Model(NETWORKS / "scene_rk3588.rknn", library="sim")
 
 
-def draw_figure(image: Image.Image, joints: np.ndarray, color: tuple[int, ...]) -> None:
-    draw = ImageDraw.Draw(image)
-    width = round(np.ptp(joints[:, 1]) * 0.07)
-    for a, b in BONES:
-        draw.line([tuple(joints[a]), tuple(joints[b])], color, width)
-    draw.polygon([tuple(joints[i]) for i in (5, 6, 12, 11)], fill=color)
-    x, y, radius = *joints[0], width * 1.2
-    draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=(224, 180, 150))
+def classes() -> Any:
+    """Draw the class of each pixel, as a trained network finds it."""
+    image, model = scenes_of_pixels()
+    with model:
+        found = Segmenter(model, ["background", *scenes.CLASSES], output="classes")(image)
+    return found.draw(Image.fromarray(image))
+
+
+def inside() -> Any:
+    """Draw how far pixels are inside of their shapes, as the same network finds it."""
+    image, model = scenes_of_pixels()
+    with model:
+        return MapEstimator(model, output="inside")(image).draw(Image.fromarray(image))
+
+
+def faces() -> Any:
+    """Draw the faces and points that a trained network finds."""
+    image, *_ = figures.draw_faces(FACES)
+    path = NETWORKS / "face_rk3588.rknn"
+    with Detector.open(path, ["face"], library="sim", conf_threshold=0.6) as detector:
+        return detector(image).draw(Image.fromarray(image))
+
+
+def poses() -> Any:
+    """Draw the joints that a trained network finds in the true boxes of figures."""
+    image, joints = figures.draw_figures(FIGURES)
+    boxes = np.array([figures.figure_box(each) for each in joints])
+    with PoseEstimator.open(NETWORKS / "pose_rk3588.rknn", ["figure"], library="sim") as estimator:
+        found = estimator(image, boxes)
+    return found.draw(image, keypoint_threshold=0.2)
+
+
+def text() -> Any:
+    """Draw the words that two trained networks find and read."""
+    image, _ = figures.draw_words(WORDS, ["RK3588", "NPU", "2026", "CNN"], contrast=0.2)
+    with TextReader(
+        TextDetector.open(NETWORKS / "text_rk3588.rknn", library="sim", unclip_ratio=1.0),
+        TextRecognizer.open(NETWORKS / "line_rk3588.rknn", library="sim"),
+    ) as reader:
+        return reader(image).draw(Image.fromarray(image))
 
 
 def truth(boxes: list[np.ndarray], class_ids: np.ndarray, **more: np.ndarray) -> Detections:
@@ -144,7 +176,7 @@ def main() -> None:
     """Draw all of them."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images"
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (detect, segment, oriented, pose):
+    for make in (detect, segment, oriented, pose, classes, inside, faces, poses, text):
         path = folder / f"{make.__name__}.jpg"
         make().convert("RGB").save(path, quality=88, optimize=True)
         print(f"{path}: {path.stat().st_size} bytes")

@@ -51,6 +51,19 @@ def draw_scene(
     Raises:
         ValueError: The canvas is too small.
     """
+    return _draw(seed, width, height)[:3]
+
+
+def draw_classes(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw a scene of ``SIZE``; return it and the class of each pixel, 0 for no shape."""
+    image, _, class_ids, owner = _draw(seed, SIZE, SIZE)
+    return image, np.r_[0, class_ids + 1].astype(np.uint8)[owner + 1]
+
+
+def _draw(
+    seed: int, width: int, height: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Draw a scene; return also which shape is on top at each pixel, -1 for none."""
     if width < 64 or height < 64:
         raise ValueError(f"the canvas is at least 64x64 pixels, got {width}x{height}")
     rng = np.random.default_rng([seed, width, height])
@@ -83,7 +96,8 @@ def draw_scene(
         class_ids.append(class_id)
     _finish(rng, canvas)
     image = np.clip(canvas + 0.5, 0, 255).astype(np.uint8)
-    return image, np.array(boxes, np.float32).reshape(-1, 4), np.array(class_ids, np.int64)
+    corners = np.array(boxes, np.float32).reshape(-1, 4)
+    return image, corners, np.array(class_ids, np.int64), owner
 
 
 def draw_input(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
