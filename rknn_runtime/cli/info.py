@@ -348,8 +348,7 @@ def _page(one: _Described) -> list[str]:
 def _size(info: ModelInfo) -> tuple[int, int] | None:
     """Return height and width of the image that a class for a task could take."""
     size = image_size(info)
-    is_image = size is not None and info.inputs[0].nchw_shape[:2] in ((1, 1), (1, 3))
-    return size if is_image else None
+    return size if size is not None and info.inputs[0].shape[0] == 1 else None
 
 
 def _task(info: ModelInfo) -> str | None:

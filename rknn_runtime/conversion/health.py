@@ -219,8 +219,8 @@ def image_size(info: ModelInfo) -> tuple[int, int] | None:
     """Return height and width of the only input, or None if it is no image."""
     if len(info.inputs) != 1 or len(info.inputs[0].shape) != 4:
         return None
-    _, _, height, width = info.inputs[0].nchw_shape
-    return height, width
+    _, channels, height, width = info.inputs[0].nchw_shape
+    return (height, width) if channels in (1, 3) else None
 
 
 def _head_of_vector(info: ModelInfo, numbers: int, n_labels: int | None) -> Head | None:

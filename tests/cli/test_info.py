@@ -187,6 +187,15 @@ def test_the_head_is_guessed_from_shapes(
     assert guess_head(info) == expected
 
 
+def test_feature_maps_of_a_part_are_no_head() -> None:
+    """Three scales of 16 channels of a network whose input is itself a feature map."""
+    taken = handmade.tensor("x", (1, 16, 640, 640), (1, 1, 640, 640, 16))
+    shapes = scales(16)
+    outputs = [handmade.tensor(f"o{i}", s, (1, 1, *s[2:], 16)) for i, s in enumerate(shapes)]
+    assert guess_head(described(*shapes)) == Head("yolox", 11, shares_scale=True)
+    assert guess_head(reader.read(handmade.standard_model([taken], outputs))) is None
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
