@@ -1,20 +1,23 @@
-"""Time the classes of pixels from int8 scores; NumPy and OpenCV, as in the zoo, are baselines.
+"""Time the classes of pixels from int8 scores; C, NumPy and OpenCV, as the zoo's, are baselines.
 
 From native buffers (int8, NC1HWC2) to a class map in the size of the image. The baselines unpack
 and dequantize everything. The zoo's deeplabv3 then resizes all scores to the image with OpenCV and
 takes their argmax; its ppseg takes the argmax of scores in the size of the input, and resizes the
-classes by the nearest.
+classes by the nearest, as its C++ does.
 """
 
 from __future__ import annotations
 
+import ctypes
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from _timing import Case, Report, arguments
+from bench_decode import Tensor, build_baseline
 from native_tensors import deliver
 from reference import scene as reference
 
@@ -67,15 +70,34 @@ CASES = [
 ]
 
 
-def compare(report, title, shape, size, image, baseline) -> None:
+def fill(tensor, raw, planar, attr, channels, height, width) -> None:
+    """Describe an output for the baseline in C."""
+    tensor.packed, tensor.planar = raw.ctypes.data, planar.ctypes.data
+    tensor.zero_point, tensor.scale, tensor.c2 = attr.zero_point, attr.scale, raw.shape[-1]
+    tensor.channels, tensor.height, tensor.width = channels, height, width
+
+
+def compare(report, native, title, shape, size, image, baseline) -> None:
     attr, raw, _ = deliver(scores(*shape[1:]), "int8", "c2=16")
     decoder = SceneDecoder([attr], size)
     transform = LetterboxTransform(image, size, size, (0, 0))
     ours, theirs = decoder(raw, transform), baseline(raw, attr.stored, shape, image)
     agreement = (ours == theirs).mean()
     assert agreement > 0.98, agreement
+    tensor = Tensor()
+    planar, floats = np.empty(shape[1:], np.int8), np.empty(shape[1:], np.float32)
+    labels, mapped = np.empty(shape[2:], np.uint8), np.empty(image, np.uint8)
+    fill(tensor, raw, planar, attr.stored, *shape[1:])
+    pointers = [x.ctypes.data_as(ctypes.c_void_p) for x in (floats, labels, mapped)]
+
+    def in_c():
+        native.baseline_scene(ctypes.byref(tensor), *pointers[:2], *image, pointers[2])
+
+    in_c()
+    assert (mapped == ours).mean() > 0.9  # nearest cells have ragged edges
     cases = [
         Case("SceneDecoder", lambda: decoder(raw, transform)),
+        Case("C, as the zoo's", in_c),
         Case("zoo's Python", lambda: baseline(raw, attr.stored, shape, image)),
     ]
     report.compare(f"{title}, {agreement:.2%} equal", ours.nbytes, cases, ["SceneDecoder"])
@@ -84,8 +106,10 @@ def compare(report, title, shape, size, image, baseline) -> None:
 def main() -> None:
     report = Report(arguments(__doc__.split("\n")[0]))
     cv2.setNumThreads(1)
-    for row in CASES:
-        compare(report, *row)
+    with tempfile.TemporaryDirectory() as folder:
+        native = build_baseline(folder)
+        for row in CASES:
+            compare(report, native, *row)
     report.finish()
 
 

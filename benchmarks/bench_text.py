@@ -1,4 +1,4 @@
-"""Time text from int8 and float16 outputs; the zoo's and PaddleOCR's Python are baselines.
+"""Time text from int8 and float16 outputs; PaddleOCR's Python and C are baselines.
 
 From native buffers to the characters of a line, and to boxes. The baselines unpack and dequantize
 everything first. Lines: argmax and a loop over the steps, as in PaddleOCR's CTCLabelDecode. Boxes:
@@ -7,13 +7,16 @@ PaddleOCR's DBPostProcess with OpenCV, whose growth of boxes is worked out inste
 
 from __future__ import annotations
 
+import ctypes
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from _timing import Case, Report, arguments
+from bench_decode import build_baseline
 from native_tensors import deliver
 
 from rknn_runtime.vision.heads.text import TextBoxDecoder, TextLineDecoder
@@ -90,8 +93,18 @@ def main() -> None:
     decoder = TextLineDecoder(attr, characters)
     floats = np.ascontiguousarray(real[0, :, :, 0].T)
     assert decoder(raw)[0] == numpy_line(floats, characters)[0]
+    indices, chances = np.empty(STEPS, np.int32), np.empty(STEPS, np.float32)
+    pointers = [x.ctypes.data_as(ctypes.c_void_p) for x in (floats, indices, chances)]
+    with tempfile.TemporaryDirectory() as folder:
+        native = build_baseline(folder)
+
+    def in_c():  # from floats, which the runtime makes of the outputs
+        return native.baseline_line(pointers[0], STEPS, CLASSES, *pointers[1:])
+
+    assert "".join(characters[i - 1] for i in indices[: in_c()]) == decoder(raw)[0]
     cases = [
         Case("TextLineDecoder", lambda: decoder(raw)),
+        Case("C, as the zoo's", in_c),
         Case("PaddleOCR's Python", lambda: numpy_line(raw[0].astype(np.float32), characters)),
     ]
     report.compare("40 steps, 6625 characters", raw.nbytes, cases, ["TextLineDecoder"], "in")

@@ -246,3 +246,52 @@ int baseline_retinaface(const tensor *outputs, const float *priors, int n_priors
     }
     return kept;
 }
+
+/* Scenes: floats of the whole output, as the runtime hands them out, the highest class of each
+ * cell, and the nearest cell of each pixel. `floats` has room for channels * cells. */
+void baseline_scene(const tensor *t, float *floats, uint8_t *labels, int rows, int columns,
+                    uint8_t *out) {
+    const int cells = t->height * t->width;
+    unpack(t);
+    for (size_t i = 0; i < (size_t)t->channels * cells; i++) {
+        floats[i] = (float)(t->planar[i] - t->zero_point) * t->scale;
+    }
+    for (int p = 0; p < cells; p++) {
+        int best = 0;
+        for (int c = 1; c < t->channels; c++) {
+            if (floats[(size_t)c * cells + p] > floats[(size_t)best * cells + p]) {
+                best = c;
+            }
+        }
+        labels[p] = (uint8_t)best;
+    }
+    for (int y = 0; y < rows; y++) {
+        const uint8_t *row = labels + (size_t)(y * t->height / rows) * t->width;
+        for (int x = 0; x < columns; x++) {
+            out[(size_t)y * columns + x] = row[x * t->width / columns];
+        }
+    }
+}
+
+/* Lines of text: the highest character of each step of floats, twice over, as a pair of
+ * max_element does it; returns their number. */
+int baseline_line(const float *floats, int steps, int classes, int32_t *indices, float *scores) {
+    int count = 0, last = 0;
+    for (int n = 0; n < steps; n++) {
+        const float *step = floats + (size_t)n * classes;
+        int best = 0;
+        float highest = step[0];
+        for (int c = 1; c < classes; c++) {
+            best = step[c] > step[best] ? c : best;
+        }
+        for (int c = 1; c < classes; c++) {
+            highest = step[c] > highest ? step[c] : highest;
+        }
+        if (best > 0 && (n == 0 || best != last)) {
+            indices[count] = best;
+            scores[count++] = highest;
+        }
+        last = best;
+    }
+    return count;
+}
