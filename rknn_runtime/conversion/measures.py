@@ -83,11 +83,16 @@ def _flat(corners: Array) -> list[Array]:
 
 
 def _classes(ours: Sequence[Array], theirs: Sequence[Array], size: tuple[int, int]) -> float:
-    """The mean IoU of the classes that one of both has, over the cells (mIoU)."""
-    form = read_scene(_attrs(ours), size)
+    """The mean IoU of the classes that one of both has, over the cells (mIoU).
+
+    Of several outputs the first scene counts, as others are auxiliary heads.
+    """
+    forms = [read_scene(_attrs(ours), size, output=i) for i in range(len(ours))]
+    index = next((i for i, form in enumerate(forms) if not isinstance(form, str)), 0)
+    form = forms[index]
     if isinstance(form, str):
         raise ValueError(form)
-    x, y = np.asarray(ours[0]), np.asarray(theirs[0])
+    x, y = np.asarray(ours[index]), np.asarray(theirs[index])
     if form.channels != 1:
         axis = 3 if form.channels_last else 1
         first, second = x.argmax(axis=axis), y.argmax(axis=axis)

@@ -52,6 +52,8 @@ def test_classes_of_pixels():
     expected = np.mean([3 / 4, 5 / 7, 2 / 3])
     assert alike("semantic", [ours], [theirs], (32, 48)) == pytest.approx(expected)
     numbers = [each.argmax(axis=1) for each in (ours, theirs)]
+    vector = np.ones((1, 9), np.float32)
+    assert alike("semantic", [vector, ours], [vector, theirs], (32, 48)) == pytest.approx(expected)
     assert alike("semantic", numbers[:1], numbers[1:], (32, 48)) == pytest.approx(expected)
     last = [each.transpose(0, 2, 3, 1) for each in (ours, theirs)]
     assert alike("semantic", last[:1], last[1:], (32, 48)) == pytest.approx(expected)
