@@ -35,6 +35,8 @@ _POWERS, _GAIN = (0.0, 0.25, 0.5, 0.75, 1.0), 0.7
 _FACTOR, _CLOSED = 64.0, 6.0
 #: Places of an image that weights are rounded for, and what keeps their covariance regular.
 _PATCHES, _DAMPING = 1000, 0.01
+#: Of more weights for an output, errors cancel out, and the covariance takes too long.
+_MOST_WEIGHTS = 2400
 
 
 class Net:
@@ -214,38 +216,25 @@ class Net:
 
     def fold_numbers(self) -> None:
         """Fold factors and addends of whole tensors into the convolutions behind them."""
-        for node in self.model.graph.node:
+        for node in reversed(self.model.graph.node):
             known, out = self.scalar(node), node.output[0]
-            if known is None:
-                continue
-            (tensor, number), end = known, out
-            readers = self.readers.get(out, [])
-            after = readers[0] if len(readers) == 1 and node.op_type != "Add" else None
-            addend = None
-            if after is not None and after.op_type == "Add" and out not in self.outputs:
-                addend = self.scalar(after)  # k * x + b = k * (x + b / k)
-                end = out if addend is None else after.output[0]
             is_sum = node.op_type == "Add"
+            if known is None or not known[1] or not self.are_convolutions(out, unpadded=is_sum):
+                continue
+            tensor, number = known
             if abs(6 * number - 1) < 1e-4 and not is_sum:
                 continue  # the end of a HardSwish in parts, which the toolkit knows
-            if not number or not self.are_convolutions(end, unpadded=is_sum):
-                continue
-            for each in self.readers.get(end, ()):
+            behind = self.readers.get(out, [])
+            for each in behind:
                 weights, bias = self.weights(each)
                 if is_sum:
                     sums = weights.reshape(len(weights), -1).sum(axis=1)
                     self.give(each, 2, bias + number * sums)
                 else:
                     self.give(each, 1, weights * number)
-            if addend is not None and after is not None:
-                place = list(after.input).index(out)
-                after.input[place] = tensor
-                self.give(after, 1 - place, np.array(addend[1] / number))
-                self.readers.setdefault(tensor, []).append(after)
-            else:
-                for each in self.readers.get(end, ()):
-                    each.input[0] = tensor
-                    self.readers.setdefault(tensor, []).append(each)
+                each.input[0] = tensor
+            others = [each for each in self.readers[tensor] if each.output[0] != out]
+            self.readers[tensor] = others + behind
 
     def data(self) -> bytes:
         """Return the network without nodes and constants that nobody reads."""
@@ -440,6 +429,7 @@ def _has_patches(net: Net, node: Any) -> bool:
     return (
         node.op_type == "Conv"
         and net.constants[node.input[1]].ndim == 4
+        and net.constants[node.input[1]][0].size <= _MOST_WEIGHTS
         and not any(each.name == "auto_pad" and each.s != b"NOTSET" for each in node.attribute)
     )
 
