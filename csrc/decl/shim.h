@@ -128,8 +128,9 @@ typedef struct {
     rkr_cores *cores; /* NULL: it runs where it is; else on one of `masks` */
     const uint32_t *masks;
     size_t n_masks;
-    size_t place;   /* which of `masks` the runtime was told last */
-    int64_t run_ns; /* of the last run on its cores */
+    size_t place;    /* which of `masks` the runtime was told last */
+    int64_t run_ns;  /* of the shorter of the last two runs on its cores */
+    int64_t last_ns; /* of the last one */
     rkr_steps steps;
 } rkr_bound_model;
 

@@ -86,6 +86,24 @@ def test_a_run_that_is_late_keeps_its_core():
     assert lib.rkr_cores_take(native, masks, 2, 0, 10, 511) == 1
 
 
+def test_one_long_run_says_nothing_of_the_next():
+    """The shorter of the last two is expected: the system may wake the thread of a run late."""
+    control, took = Control(), [0, 0]
+    image = np.zeros((64, 64, 3), np.uint8)
+    masks = [CoreMask.CORE_0]
+    with Pool(one_object(), Model, library="sim", core_masks=masks) as pool:
+        native = pool._models[0]._frame._native
+        try:
+            for latency_us in (0, 50_000, 50_000):
+                control.set_latency(latency_us)
+                pool.submit(image).result(60)
+                took = [took[1] or native.last_ns, native.last_ns]
+                assert native.run_ns == min(took) > 0
+        finally:
+            control.reset()
+    assert min(took) >= 49_000_000
+
+
 def test_contexts_that_began_on_one_core_run_on_both():
     """Frames that meet a busy core are moved, and the runtime is told so."""
     control = Control()
