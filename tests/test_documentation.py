@@ -214,6 +214,26 @@ def test_every_public_name_is_on_a_page() -> None:
     assert {room: names for room, names in missing.items() if names} == {}
 
 
+def test_bundled_files_have_a_source() -> None:
+    """Every file that is no text lies in a place that CONTRIBUTING.md explains."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("## Bundled files")[2].partition("\n## ")[0]
+    places = [
+        ROOT / place
+        for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+        for place in re.findall(r"`(.*?)`", row)
+    ]
+    kinds = {".bundle", ".jpg", ".npz", ".onnx", ".png", ".rknn", ".svg", ".ttf", ".xz", ".zip"}
+    bundled = [
+        path
+        for folder in ("docs", "examples", "rknn_runtime", "tests", "tools")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in kinds and path.is_file()
+    ]
+    assert len(bundled) > 100
+    assert [str(path) for path in bundled if not {path, *path.parents} & set(places)] == []
+
+
 def test_every_call_of_the_api_is_listed() -> None:
     """Each function that the shim forwards stands in the table of its page, once."""
     table = (ROOT / "docs/c-api.md").read_text(encoding="utf-8").partition("### Every call")[2]
