@@ -15,7 +15,6 @@ Examples:
 from __future__ import annotations
 
 import json
-import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -40,6 +39,7 @@ from rknn_runtime.cli.options import (
     refuse_given,
     show_progress,
     shows_progress,
+    tell,
 )
 from rknn_runtime.cli.tables import table
 from rknn_runtime.errors import RknnError
@@ -161,7 +161,7 @@ class _Progress:
 def _status(result: Result) -> int:
     if not result.about.get("interrupted"):
         return 0
-    print("rknn-runtime: stopped", file=sys.stderr)
+    tell("stopped", "info")
     return 130
 
 
@@ -278,12 +278,12 @@ def _suite(arguments: Namespace, paths: list[str]) -> int:
         except KeyboardInterrupt:  # before the first frame of this one
             if not results:
                 raise
-            print("rknn-runtime: stopped", file=sys.stderr)
+            tell("stopped", "info")
             status = 130
             break
         except (RknnError, OSError) as error:
             status = 1
-            print(f"rknn-runtime: {told(str(path), error)}", file=sys.stderr)
+            tell(told(str(path), error))
             continue
         if not arguments.json and not arguments.markdown:
             print(results[-1], end="\n\n", flush=True)

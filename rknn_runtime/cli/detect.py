@@ -31,7 +31,7 @@ from rknn_runtime.cli.files import (
     line_of,
     naming,
 )
-from rknn_runtime.cli.options import add_library, add_switch, refusals, shows_progress
+from rknn_runtime.cli.options import add_library, add_switch, refusals, shows_progress, tell
 from rknn_runtime.errors import RknnError
 from rknn_runtime.vision import tasks
 from rknn_runtime.vision.labels import read_labels
@@ -311,7 +311,7 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
                     break
         except KeyboardInterrupt:
             progress.end()
-            print(f"rknn-runtime: stopped after {counted(done, 'image')}", file=sys.stderr)
+            tell(f"stopped after {counted(done, 'image')}", "info")
             return 130
         progress.end()
     if not arguments.quiet:
@@ -324,7 +324,7 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
         place = f", drawn in {arguments.save}" if arguments.save else ""
         for text, count in said:
             text += f", {counted(count, 'object')}" if detects else ""
-            print(f"rknn-runtime: {printable(text + place)}", file=sys.stderr)
+            tell(printable(text + place), "info")
     return int(failed > 0)
 
 
@@ -364,7 +364,7 @@ def _complain(item: Item, error: Exception, progress: _Progress) -> None:
     progress.end()
     text = line_of(error)
     where = "" if item.source in text else f"{item.source}: "
-    print(f"rknn-runtime: {printable(where + text)}", file=sys.stderr)
+    tell(printable(where + text))
 
 
 class _Progress:

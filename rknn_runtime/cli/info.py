@@ -28,6 +28,7 @@ from rknn_runtime.cli.options import (
     file_ending_in,
     is_terminal,
     refusals,
+    tell,
 )
 from rknn_runtime.cli.tables import count, shape, short_name, table
 from rknn_runtime.conversion.health import (
@@ -133,7 +134,7 @@ def run(arguments: Namespace) -> int:
             info = reader.read(Path(model), runtime_version=arguments.runtime_version)
         except (InvalidModelError, OSError, ValueError) as error:
             end_progress(shows)
-            print(f"rknn-runtime: {told(model, error)}", file=sys.stderr)
+            tell(told(model, error))
             continue
         emulation = _emulate(model) if arguments.emulate else None
         placement = _place(model) if arguments.placement else None

@@ -20,7 +20,7 @@ from typing import NoReturn
 import rknn_runtime
 from rknn_runtime._files import printable_lines
 from rknn_runtime.cli.files import check_readable, line_of
-from rknn_runtime.cli.options import logs_shown
+from rknn_runtime.cli.options import logs_shown, tell
 from rknn_runtime.errors import LibraryLoadError, RknnError
 
 #: Commands and their line in the program's ``--help``. Each is a module of this name: its
@@ -99,9 +99,10 @@ def _refuse(parser: ArgumentParser, words: Sequence[str], options: Iterable[str]
 
 
 def _run(parsed: Namespace) -> int:
-    """Run a parsed command and report errors in one line."""
+    """Run a parsed command and report errors in one line, with ``--json`` as an object."""
+    as_json = getattr(parsed, "json", False) or getattr(parsed, "format", None) == "jsonl"
     try:
-        with logs_shown():
+        with logs_shown(as_json=as_json):
             library = getattr(parsed, "library", None)
             if library is not None and os.sep in library:  # a bare name is searched for
                 check_readable(library)
@@ -112,18 +113,18 @@ def _run(parsed: Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        print("rknn-runtime: stopped", file=sys.stderr)
+        tell("stopped", "info")
         return _STOPPED
     except (RknnError, ImportError, OSError, MemoryError) as error:
-        told = line_of(error) or "out of memory"
-        print(f"rknn-runtime: {printable_lines(told.splitlines())}", file=sys.stderr)
+        told = printable_lines((line_of(error) or "out of memory").splitlines())
         if isinstance(error, LibraryLoadError):
-            print("Commands take --library PATH, or --sim for the simulated NPU.", file=sys.stderr)
+            told += "\nCommands take --library PATH, or --sim for the simulated NPU."
+        tell(told)
         return 1
     except RuntimeError as error:
         if str(error) != "can't start new thread":
             raise
-        print(f"rknn-runtime: {error}: raise the limit of {_thread_limit()}", file=sys.stderr)
+        tell(f"{error}: raise the limit of {_thread_limit()}")
         return 1
     return status
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from rknn_runtime._files import printable_lines
 from rknn_runtime.cli.files import check_readable, line_of, told
-from rknn_runtime.cli.options import refusals
+from rknn_runtime.cli.options import refusals, tell
 from rknn_runtime.cli.tables import table
 from rknn_runtime.errors import RknnError
 from rknn_runtime.vision.tasks import TASKS
@@ -27,10 +26,10 @@ def run(models: Sequence[str], arguments: Namespace) -> int:
                 said = _described(Path(model), arguments)
         except OSError as error:  # perhaps about the file of its weights
             failed = 1
-            print(f"rknn-runtime: {line_of(error)}", file=sys.stderr)
+            tell(line_of(error))
         except RknnError as error:
             failed = 1
-            print(f"rknn-runtime: {told(model, error)}", file=sys.stderr)
+            tell(told(model, error))
         else:
             print(json.dumps(said) if arguments.json else printable_lines(_page(said)))
     return failed

@@ -128,15 +128,38 @@ def end_progress(was_shown: bool) -> None:
         show_progress("")
 
 
+#: Whether the command that runs was given ``--json``.
+_tells_json = False
+
+
+def tell(text: str, level: str = "error") -> None:
+    """Write a message to standard error: a line, or with ``--json`` an object."""
+    print(_message(text, level), file=sys.stderr, flush=True)
+
+
+def _message(text: str, level: str) -> str:
+    if not _tells_json:
+        return f"rknn-runtime: {text}"
+    import json
+
+    return json.dumps({"level": level, "message": text}, ensure_ascii=False)
+
+
 @contextmanager
-def logs_shown() -> Iterator[None]:
-    """Write the package's log to standard error, over a line of progress."""
+def logs_shown(*, as_json: bool) -> Iterator[None]:
+    """Write the package's log to standard error, over a line of progress, or as JSON."""
     import logging
 
-    clean = "\r\x1b[K" if is_terminal(sys.stderr) else ""
+    global _tells_json
+    _tells_json = as_json
+    clean = "" if as_json or not is_terminal(sys.stderr) else "\r\x1b[K"
+    formatter = logging.Formatter()
+    formatter.format = (  # type: ignore[method-assign]
+        lambda record: clean + _message(record.getMessage(), record.levelname.lower())
+    )
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
-    handler.setFormatter(logging.Formatter(f"{clean}rknn-runtime: %(message)s"))
+    handler.setFormatter(formatter)
     logger = logging.getLogger("rknn_runtime")
     logger.addHandler(handler)
     try:

@@ -16,7 +16,6 @@ import json
 import logging
 import os
 import secrets
-import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from urllib.parse import quote
 
 from rknn_runtime.cli.detect import add_model_arguments, check_model_arguments, task_of
 from rknn_runtime.cli.files import check_readable, line_of, naming
-from rknn_runtime.cli.options import add_switch, refusals
+from rknn_runtime.cli.options import add_switch, refusals, tell
 from rknn_runtime.errors import RknnError
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def run(arguments: Namespace) -> None:
         with refusals():
             _serve(arguments)
     except KeyboardInterrupt:
-        print("rknn-runtime: stopped", file=sys.stderr)
+        tell("stopped", "info")
 
 
 @contextmanager
@@ -155,7 +154,7 @@ def _serve(arguments: Namespace) -> None:
             while arguments.loop:
                 frames = _opened(source, reconnect_s)
                 shown += _feed(pool, view, failures, source, frames, arguments.track)
-        print(f"rknn-runtime: the end of {source} after {shown} frames", file=sys.stderr)
+        tell(f"the end of {source} after {shown} frames", "info")
 
 
 def _check_source(source: str) -> None:

@@ -206,7 +206,9 @@ def test_a_video(model, tmp_path, capsys):
     out = detect(capsys, model, path, "--json", "--save", folder, "--frames", "4")
     rows = [json.loads(line) for line in out.splitlines()]
     assert [(row["frame"], row["time_s"]) for row in rows] == [(i, i / 10) for i in range(4)]
-    assert detect.complaints.endswith(f"video.avi: 4 frames, 4 objects, drawn in {folder}\n")
+    told = json.loads(detect.complaints)
+    assert told["level"] == "info"
+    assert told["message"].endswith(f"video.avi: 4 frames, 4 objects, drawn in {folder}")
     capture = cv2.VideoCapture(str(folder / "video.mp4"))
     assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 4
     assert capture.get(cv2.CAP_PROP_FPS) == 10

@@ -96,9 +96,13 @@ def test_every_command_has_a_row() -> None:
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.key])
 def test_json(name, words, capsys) -> None:
-    """With --json it prints JSON objects alone, and ends with 0."""
+    """With --json it prints JSON objects alone, also on standard error, and ends with 0."""
     assert main([*words(name, ROWS[name].good), "--json"]) == 0
     captured = capsys.readouterr()
+    if ROWS[name].failing is not None:
+        assert main([*words(name, ROWS[name].failing), "--json"]) == 1
+    for line in (captured.err + capsys.readouterr().err).splitlines():
+        assert set(json.loads(line)) == {"level", "message"}
     assert "\x1b" not in captured.out + captured.err
     decoder, left = json.JSONDecoder(), captured.out.strip()
     assert left
