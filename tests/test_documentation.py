@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from public_api import listed
 
 from rknn_runtime import open_library
 from rknn_runtime.modelfile.soc import SOCS
@@ -212,6 +213,15 @@ def test_every_public_name_is_on_a_page() -> None:
         missing[room.parent.name] = sorted(names - told)
     assert len(missing) > 10
     assert {room: names for room, names in missing.items() if names} == {}
+
+
+def test_public_names_and_their_parameters_are_those_of_the_list() -> None:
+    """What users call stays, or changes on purpose; `public_api` tells how to write the list."""
+    wanted = (ROOT / "tests/data/public_api.txt").read_text("utf-8").splitlines()
+    found = list(listed())
+    assert len(found) > 500
+    assert [line for line in wanted if line not in found] == []
+    assert found == wanted, "write it: python tests/public_api.py > tests/data/public_api.txt"
 
 
 def test_bundled_files_have_a_source() -> None:
