@@ -1,14 +1,14 @@
 """The public names with their parameters, as text.
 
-``python tests/public_api.py > tests/data/public_api.txt`` writes the list that a test holds. A
-line that goes or changes there is a change for users: CHANGELOG.md says what it needs.
+``python tests/public_api.py > tests/data/public_api.txt`` writes the list that a test holds, for
+each release at least. What goes there is a change for users: CHANGELOG.md says what it needs.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,33 @@ def listed() -> Iterator[str]:
             yield f"{room}.{name}{parameters(value) if is_called and is_new else ''}"
             if inspect.isclass(value) and is_new:
                 yield from (f"    .{member}" for member in members(value))
+
+
+def broken(before: Iterable[str], now: Iterable[str]) -> list[str]:
+    """Return the names that are gone, lost a parameter, or need a new one."""
+    then, left = _by_name(before), _by_name(now)
+    wrong = []
+    for name, old in then.items():
+        new = left.get(name)
+        if new is None:
+            wrong.append(name)
+        elif any(each not in new and f"{each}=" not in new for each in old) or any(
+            each.isidentifier() and each not in old for each in new
+        ):
+            wrong.append(f"{name}({', '.join(old)}) is ({', '.join(new)})")
+    return wrong
+
+
+def _by_name(lines: Iterable[str]) -> dict[str, list[str]]:
+    found, parent = {}, ""
+    for line in lines:
+        name, _, rest = line.strip().partition("(")
+        if line.startswith(" "):
+            name = parent + name
+        else:
+            parent = name
+        found[name] = [each for each in rest.rstrip(")").split(", ") if each not in ("", "*")]
+    return found
 
 
 if __name__ == "__main__":
