@@ -173,7 +173,9 @@ bool emu_move_split(rkr_emu *emu, const emu_node *node) {
     return true;
 }
 
-/* exWindow: an image [n, c, height, width] to windows [n, c, their number, pixels], or back. */
+/* exWindow: an image [n, c, height, width] to windows [n, c, their number, pixels], or back. Those
+ * of partition_num_first are not connected: each has every `rows`-th row, every `columns`-th
+ * column. */
 bool emu_move_window(rkr_emu *emu, const emu_node *node) {
     const emu_tensor *in = emu_input(emu, node, 0), *out = emu_output(emu, node, 0);
     const int32_t *count = node->values->values, *size = node->values->starts;
@@ -185,8 +187,11 @@ bool emu_move_window(rkr_emu *emu, const emu_node *node) {
     const bool is_back = node->values->flags[0];
     const uint32_t parts[4] = {rows, is_back ? h : columns, is_back ? columns : h, w};
     memcpy(as.dims + 2, parts, sizeof parts);
-    const int64_t steps[6] = {
-        as.dims[1] * area, area, h * width, w, is_back ? (int64_t)h * w : width, 1};
+    int64_t steps[6] = {as.dims[1] * area, area, h * width, w, is_back ? (int64_t)h * w : width, 1};
+    if (node->values->flags[1]) {
+        const int64_t apart[4] = {width, 1, rows * width, columns};
+        memcpy(steps + 2, apart, sizeof apart);
+    }
     return move(emu, in, out, &as, steps, 0);
 }
 
@@ -261,9 +266,11 @@ bool emu_check_window(const rkr_emu *emu, emu_node *node) {
     emu_attributes *a = node->values;
     int32_t *count = a->values, *size = a->starts;
     a->flags[0] = emu_is_named(emu, node, "mode", "reverse");
+    a->flags[1] = emu_is_named(emu, node, "mode", "partition_num_first");
     const rkr_emu_tensor *image = a->flags[0] ? emu_out(emu, node, 0) : emu_in(emu, node, 0);
     const rkr_emu_tensor *windows = a->flags[0] ? emu_in(emu, node, 0) : emu_out(emu, node, 0);
-    bool ok = emu_numbers_named(emu, node, "num_windows", count, 2) &&
+    bool ok = (a->flags[0] || a->flags[1] || emu_is_named(emu, node, "mode", "partition")) &&
+              emu_numbers_named(emu, node, "num_windows", count, 2) &&
               emu_numbers_named(emu, node, "window_sizes", size, 2) && image->n_dims == 4 &&
               windows->n_dims == 4;
     for (uint32_t i = 0; ok && i < 2; i++) {

@@ -66,6 +66,15 @@ def test_every_class_loads_and_describes_it(name: str) -> None:
             assert len(general.outputs) == len(emulator.outputs)
 
 
+def test_a_mode_that_is_not_known_is_refused() -> None:
+    """Windows have three modes; what a fourth one would be, is not guessed."""
+    file = ARCHIVE.read("window_apart_rk3588.rknn")
+    assert b"partition_num_first" in file
+    nodes = Emulator(file.replace(b"partition_num_first", b"partition_num_fixed")).nodes
+    (refused,) = (node for node in nodes if node.op == "exWindow")
+    assert refused.verdict == Verdict.REFUSED
+
+
 def test_an_input_of_the_cpu_is_stored_in_its_order() -> None:
     """The runtime reports NHWC and keeps NCHW: `Model` reorders the values."""
     file = ARCHIVE.read("plain_input_rv1106.rknn")

@@ -212,6 +212,26 @@ def windows(net: Network) -> Value:
     return net.op("Add", x, y)
 
 
+def grids(net: Network) -> Value:
+    """Each window has every second row and column (MobileViT, MaxViT), or those side by side."""
+    c, s = pick(net, (8, 16, 24, 40)), pick(net, (2, 4))
+    h, w = s * pick(net, (2, 3, 4)), s * pick(net, (2, 3, 4))
+    x = net.input(1, c, h, w)
+    x = conv(net, x, c, 1) if pick(net, (0, 1)) else x
+    apart = pick(net, (0, 1))
+    y = net.op("Reshape", x, net.ints(1, c, h // s, s, w // s, s))
+    order = (3, 5, 2, 4) if apart else (2, 4, 3, 5)
+    y = net.op("Transpose", y, perm=[0, 1, *order])
+    y = net.op("Reshape", y, net.ints(1, c, s * s if apart else h * w // s // s, -1))
+    y = net.op("Add", y, net.op("Mul", y, net.op("Softmax", y, axis=-1)))
+    if pick(net, (0, 1)):
+        return y
+    parts = (s, s, h // s, w // s) if apart else (h // s, w // s, s, s)
+    y = net.op("Reshape", y, net.ints(1, c, *parts))
+    y = net.op("Transpose", y, perm=[0, 1, 4, 2, 5, 3] if apart else [0, 1, 2, 4, 3, 5])
+    return net.op("Reshape", y, net.ints(1, c, h, w))
+
+
 def branches(net: Network) -> Value:
     """Inception, RepVGG, DenseNet, SqueezeNet."""
     x = image(net, 5)
@@ -440,7 +460,7 @@ def styled(net: Network) -> Value:
 FAMILIES: dict[str, Callable[[Network], Value | list[Value]]] = {
     "convnext": convnext, "cbam": cbam, "coordinates": coordinates, "channelline": channel_line,
     "shuffleunit": shuffle_unit, "upscaler": upscaler, "pyramid": pyramid, "decoder": decoder,
-    "masked": masked, "mixer": mixer, "windows": windows, "branches": branches,
+    "masked": masked, "mixer": mixer, "windows": windows, "grids": grids, "branches": branches,
     "featurepyramid": feature_pyramid, "trees": trees, "large": large,
     "widechannels": wide_channels, "focus": focus, "yoloxhead": yolox_head,
     "modulated": modulated, "wave": wave, "product": product, "statistics": statistics,
