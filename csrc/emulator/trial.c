@@ -17,8 +17,9 @@
 
 #define MOST_STEPS 4.0
 #define MOST_STEPS_OF_SUMS 6.0 /* their scale and bias are fitted */
-/* What is in memory that nobody wrote: 60, and in float16 1.06. */
-#define NOISE 0x3c
+/* What is in memory that nobody wrote: 126, and in float16 no number. */
+#define NOISE 0x7e
+#define MOST_NOISE (8ull << 30) /* bytes to write, a second */
 #define TYPE_INT8 3
 #define TYPE_INT16 5
 #define TYPE_FLOAT16 10
@@ -145,11 +146,19 @@ static void fail(rkr_emu *emu, emu_node *node, const char *what, const char *nam
     node->public.is_faulty = 1;
     node->public.verdict = RKR_EMU_DECODED;
     node->public.reason = node->doubt =
-        emu_print_text(emu->model,
-                       "tried on random values, its commands give other %s than %.30s: '%.60s' is "
-                       "up to %.0f steps off; a board does the same if they are read rightly here: "
-                       "compare its output with the network's, or replace the layer",
-                       what, node->public.op, name, steps);
+        isinf(steps)
+            ? emu_print_text(
+                  emu->model,
+                  "it reads memory that nothing has written, and gives NaN if that holds "
+                  "NaN, in '%.60s'; so may a board: compare its output with the "
+                  "network's, or quantize the layer",
+                  name)
+            : emu_print_text(
+                  emu->model,
+                  "tried on random values, its commands give other %s than %.30s: '%.60s' is "
+                  "up to %.0f steps off; a board does the same if they are read rightly here: "
+                  "compare its output with the network's, or replace the layer",
+                  what, node->public.op, name, steps);
 }
 
 static void try_node(rkr_emu *emu, emu_node *node) {
@@ -176,9 +185,12 @@ int emu_try_nodes(rkr_emu *emu) {
         return emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for a trial");
     }
     memcpy(before, memory, bytes);
-    memset(memory, NOISE, bytes);
+    const bool often = (uint64_t)bytes * emu->model->n_nodes <= MOST_NOISE;
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         emu_node *node = &emu->nodes[i];
+        if (i == 0 || often) { /* earlier trials leave numbers */
+            memset(memory, NOISE, bytes);
+        }
         if (node->doubt != NULL && !node->is_unproven) {
             continue;
         }

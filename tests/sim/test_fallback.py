@@ -75,6 +75,14 @@ def test_a_mode_that_is_not_known_is_refused() -> None:
     assert refused.verdict == Verdict.REFUSED
 
 
+def test_memory_that_nothing_has_written_is_said() -> None:
+    """Split moves 32 channels by one: a product with weights of 0, some of what lies behind."""
+    nodes = Emulator(ARCHIVE.read("parts_rk3588.rknn")).nodes
+    (split,) = (node for node in nodes if node.op == "Split")
+    assert split.verdict == Verdict.DECODED
+    assert "memory that nothing has written" in split.reason
+
+
 def test_an_input_of_the_cpu_is_stored_in_its_order() -> None:
     """The runtime reports NHWC and keeps NCHW: `Model` reorders the values."""
     file = ARCHIVE.read("plain_input_rv1106.rknn")
