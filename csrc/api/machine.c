@@ -15,6 +15,7 @@ struct api_machine {
     rkr_emu *emulator;
     void *hand;     /* of the library, for the graph that is open */
     uint32_t graph; /* the one that is open */
+    uint32_t cores; /* and for which */
     uint8_t *bytes; /* of the file; NULL: it is opened once, and was */
     size_t size;
     bool has_others;        /* of the same bytes, or may have */
@@ -64,7 +65,7 @@ int api_machine_open(const uint8_t *bytes, size_t size, uint32_t graphs, uint32_
         }
     }
     if (status == RKNN_SUCC && graphs == 1) {
-        status = status_of(api_graph_open(bytes, size, 0, &machine->emulator, &machine->hand,
+        status = status_of(api_graph_open(bytes, size, 0, 0, &machine->emulator, &machine->hand,
                                           reason, reason_size));
     }
     if (status != RKNN_SUCC) {
@@ -94,16 +95,17 @@ void api_machine_free(api_machine *machine) {
 }
 
 /* With the lock held. */
-static int choose(api_machine *machine, uint32_t graph) {
-    if (machine->emulator != NULL && machine->graph == graph) {
+static int choose(api_machine *machine, uint32_t graph, uint32_t cores) {
+    if (machine->emulator != NULL && machine->graph == graph && machine->cores == cores) {
         return RKNN_SUCC;
     }
     char reason[REASON_BYTES] = "";
     api_graph_close(machine->emulator, machine->hand);
     machine->emulator = NULL;
     machine->graph = graph;
+    machine->cores = cores;
     const int status =
-        status_of(api_graph_open(machine->bytes, machine->size, graph, &machine->emulator,
+        status_of(api_graph_open(machine->bytes, machine->size, graph, cores, &machine->emulator,
                                  &machine->hand, reason, sizeof reason));
     if (status != RKNN_SUCC) {
         api_log("%s cannot run graph %u: %s", api_graph_runner, graph, reason);
@@ -120,7 +122,7 @@ static bool take(api_machine *machine, const char *function) {
 }
 
 /* One more like it, taken, with `making` held. NULL: there is no memory for it, nor for others. */
-static api_machine *make_further(api_machine *machine, uint32_t graph) {
+static api_machine *make_further(api_machine *machine, uint32_t graph, uint32_t cores) {
     api_machine *made = calloc(1, sizeof *made);
     if (made == NULL || !make_locks(made)) {
         free(made);
@@ -128,7 +130,7 @@ static api_machine *make_further(api_machine *machine, uint32_t graph) {
     }
     made->bytes = machine->bytes;
     made->size = machine->size;
-    if (choose(made, graph) != RKNN_SUCC) {
+    if (choose(made, graph, cores) != RKNN_SUCC) {
         free_one(made);
         machine->further = 0;
         return NULL;
@@ -141,7 +143,7 @@ static api_machine *make_further(api_machine *machine, uint32_t graph) {
 }
 
 /* A machine that nobody runs, else the first one, when it is free; NULL: see take. */
-static api_machine *take_any(api_machine *machine, uint32_t graph) {
+static api_machine *take_any(api_machine *machine, uint32_t graph, uint32_t cores) {
     if (!machine->has_others) {
         return take(machine, "rknn_run") ? machine : NULL;
     }
@@ -154,7 +156,7 @@ static api_machine *take_any(api_machine *machine, uint32_t graph) {
         found = found->next;
     }
     if (found == NULL && machine->further > 0) {
-        found = make_further(machine, graph);
+        found = make_further(machine, graph, cores);
     }
     pthread_mutex_unlock(&machine->making);
     return found != NULL ? found : take(machine, "rknn_run") ? machine : NULL;
@@ -165,7 +167,8 @@ rkr_emu *api_machine_emulator(api_machine *machine, uint32_t graph, uint32_t n_i
     if (!take(machine, "api_machine_emulator")) {
         return NULL;
     }
-    rkr_emu *emulator = choose(machine, graph) == RKNN_SUCC ? machine->emulator : NULL;
+    rkr_emu *emulator =
+        choose(machine, graph, machine->cores) == RKNN_SUCC ? machine->emulator : NULL;
     for (uint32_t i = 0; emulator != NULL && i < n_inputs; i++) {
         if (values[i].values != NULL) { /* one that fails has no values, as a run will say */
             (void)rkr_emu_set_input(emulator, i, values[i].form, values[i].values, values[i].bytes);
@@ -198,21 +201,22 @@ void *api_machine_hand(api_machine *machine, uint32_t graph) {
     if (!take(machine, "api_machine_hand")) {
         return NULL;
     }
-    void *hand = choose(machine, graph) == RKNN_SUCC ? machine->hand : NULL;
+    void *hand = choose(machine, graph, machine->cores) == RKNN_SUCC ? machine->hand : NULL;
     pthread_mutex_unlock(&machine->lock);
     return hand;
 }
 
-int api_machine_run(api_machine *machine, uint32_t graph, uint32_t images, uint32_t n_inputs,
-                    uint32_t n_outputs, const api_machine_values *values, api_node_hook hook) {
+int api_machine_run(api_machine *machine, uint32_t graph, uint32_t cores, uint32_t images,
+                    uint32_t n_inputs, uint32_t n_outputs, const api_machine_values *values,
+                    api_node_hook hook) {
     uint32_t *outputs = calloc(n_outputs, sizeof *outputs);
-    machine = outputs == NULL ? NULL : take_any(machine, graph);
+    machine = outputs == NULL ? NULL : take_any(machine, graph, cores);
     if (machine == NULL) {
         const int status = outputs == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_ERR_FAIL;
         free(outputs);
         return status;
     }
-    int status = choose(machine, graph);
+    int status = choose(machine, graph, cores);
     if (status == RKNN_SUCC) {
         int emulated = rkr_emu_get_outputs(machine->emulator, outputs);
         for (uint32_t i = 0; emulated == RKR_OK && i < images; i++) {

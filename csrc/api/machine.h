@@ -40,9 +40,11 @@ typedef struct {
     void *user_data;
 } api_node_hook;
 
-/* Run a graph once per image: all inputs, then all outputs. A hook may not run the machine. */
-int api_machine_run(api_machine *machine, uint32_t graph, uint32_t images, uint32_t n_inputs,
-                    uint32_t n_outputs, const api_machine_values *values, api_node_hook hook);
+/* Run a graph on cores (see api_choose_cores) once per image: all inputs, then all outputs. A hook
+ * may not run the machine. */
+int api_machine_run(api_machine *machine, uint32_t graph, uint32_t cores, uint32_t images,
+                    uint32_t n_inputs, uint32_t n_outputs, const api_machine_values *values,
+                    api_node_hook hook);
 
 /* ---- of the library: one graph ---- */
 
@@ -57,10 +59,10 @@ extern const char api_graph_runner[];
  * so many cores. */
 uint32_t api_graph_instances(uint32_t cores);
 
-/* Open its emulator, and what else runs it (`*hand`, may stay NULL); RKR_OK or the emulator's
- * status. */
-int api_graph_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **emulator,
-                   void **hand, char *reason, size_t reason_size);
+/* Open its emulator for runs on these cores (0: any one), and what else runs it (`*hand`, may stay
+ * NULL); RKR_OK or the emulator's status. */
+int api_graph_open(const uint8_t *bytes, size_t size, uint32_t graph, uint32_t cores,
+                   rkr_emu **emulator, void **hand, char *reason, size_t reason_size);
 void api_graph_close(rkr_emu *emulator, void *hand);
 /* Execute all nodes; RKR_OK, one of these two, or the emulator's status. */
 int api_graph_run(rkr_emu *emulator, void *hand, api_node_hook hook);

@@ -23,8 +23,8 @@ int api_execute(api_context *ctx) {
         status = values[i].values == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_SUCC;
     }
     if (status == RKNN_SUCC) {
-        status = api_machine_run(model->machine, ctx->shape, model->batch, model->n_input,
-                                 model->n_output, values, api_operators_hook(ctx));
+        status = api_machine_run(model->machine, ctx->shape, api_choose_cores(ctx), model->batch,
+                                 model->n_input, model->n_output, values, api_operators_hook(ctx));
     }
     free(values);
     return status;

@@ -14,6 +14,8 @@ int api_execute(api_context *context);
 int api_compute(api_context *context);
 /* A run of which no input is bound: a status. */
 int api_compute_nothing(api_context *context);
+/* The cores that share a run, or the one that it has to use, as a mask; 0: any one. */
+uint32_t api_choose_cores(const api_context *context);
 /* Call api_run when the cores of the context are free, for at most `timeout_ms` (0: as long as it
  * takes); note `run_us` and `has_run`. */
 int api_run_on_cores(api_context *context, int32_t timeout_ms);

@@ -107,13 +107,20 @@ typedef int rkr_emu_open_fn(const uint8_t *bytes, size_t size, uint32_t graph, r
                             char *error, size_t error_size);
 
 /* Memory of somebody else for a machine, such as what an NPU can reach: `get` returns zeroed bytes
- * that last longer than the emulator, or NULL. */
+ * that last longer than the emulator, or NULL. If `page` is not 0 and the file leaves a choice, the
+ * first `constants` of them may lie elsewhere: a multiple of `page`, over whose end no task
+ * reaches, and written while the model is opened alone. Else `constants` is 0. */
 typedef struct {
     void *self;
-    void *(*get)(void *self, size_t bytes);
+    void *(*get)(void *self, size_t constants, size_t bytes);
+    uint32_t page;
+    /* How many cores' tasks to read (0: one's), and which one's, as RK3576's share a buffer where
+     * each has its half. RKR_EMU_ERR_UNKNOWN if the file has none. */
+    uint32_t cores, core;
 } rkr_emu_memory;
 
-/* The same in that memory, with the commands kept for rkr_emu_get_commands. */
+/* The same in that memory, with the commands kept for rkr_emu_get_commands. The tasks of several
+ * cores are in the order of their nodes, those of a node by core. */
 typedef int rkr_emu_open_in_fn(const uint8_t *bytes, size_t size, uint32_t graph,
                                const rkr_emu_memory *memory, rkr_emu **out, char *error,
                                size_t error_size);
@@ -128,18 +135,20 @@ typedef struct {
     uint32_t pools;         /* by the PPU */
     uint32_t next_flags;    /* what the file has beside the amount of the task behind it */
     uint32_t is_understood; /* its addresses are checked, too */
+    uint32_t core;          /* of those that share the work */
+    uint32_t number;        /* among the file's tasks */
 } rkr_emu_task;
 
 /* A task of a model that was opened with rkr_emu_open_in. */
 typedef int rkr_emu_get_task_fn(const rkr_emu *emu, uint32_t task, rkr_emu_task *out);
 
 /* The command words of a task for the inputs as they were set, with `base` added to addresses in
- * the machine's memory: as the file has them, or written out in full so that they rely on no other
- * task. `*count` is the room, then how many there are. RKR_ERR_OVERFLOW and nothing written if it
- * is too small, RKR_EMU_ERR_UNKNOWN if nobody knows the words for these inputs. The four words that
- * lead to the next task are not among them. */
-typedef int rkr_emu_get_commands_fn(const rkr_emu *emu, uint32_t task, int is_whole, uint32_t base,
-                                    uint64_t *words, size_t *count);
+ * the machine's memory, another one to those behind the constants: as the file has them, or written
+ * out in full so that they rely on no other task. `*count` is the room, then how many there are.
+ * RKR_ERR_OVERFLOW and nothing written if it is too small, RKR_EMU_ERR_UNKNOWN if nobody knows the
+ * words for these inputs. The four words that lead to the next task are not among them. */
+typedef int rkr_emu_get_commands_fn(const rkr_emu *emu, uint32_t task, int is_whole,
+                                    const uint32_t base[2], uint64_t *words, size_t *count);
 
 /* An NPU without a model, for a stand-in of its device: it executes commands in memory. */
 typedef struct rkr_npu rkr_npu;

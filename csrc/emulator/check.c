@@ -164,10 +164,13 @@ static bool check_dpu(rkr_emu *emu, const emu_dpu *dpu) {
            check_stage(emu, dpu, &dpu->bn);
 }
 
-/* Its registers do not tell int16 from int8; the node's input does, if the task has a node. */
+/* Its registers do not tell int16 from int8; the node's input does, if the task has a node. Where
+ * several cores share a node of another kind, they meet in a pooling of a few bytes. */
 static bool check_pooled_type(rkr_emu *emu, const emu_task *task) {
     const rkr_emu_node *node = &emu->nodes[task->node].public;
-    if (node->n_inputs == 0) {
+    const emu_model *model = emu->model;
+    const bool is_meeting = model->meeting != 0 && task->pool.out_address >= model->meeting;
+    if (node->n_inputs == 0 || is_meeting) {
         return true;
     }
     const uint32_t bytes = emu->model->tensors[node->inputs[0]].public.elem_bytes;

@@ -26,6 +26,8 @@
 #define KIND_COMMANDS 9
 #define KIND_TASKS 10
 #define SLOT_BSON 9 /* of a node */
+#define MEETING_BYTES 4096
+#define READ_BEYOND 512
 
 /* The error of the reader of files. */
 static int bad_model(loader *l, int status) {
@@ -204,6 +206,12 @@ static bool is_command(const loader *l, const emu_tensor *tensor) {
            (l->old && tensor->public.kind == KIND_OLD_COMMANDS);
 }
 
+/* Where cores that share a node meet: written, though it has a blob. */
+static bool is_meeting(const loader *l, const emu_tensor *tensor) {
+    return l->model->cores > 1 && strcmp(tensor->public.name, "tempMC11_output") == 0 &&
+           tensor->bytes <= MEETING_BYTES;
+}
+
 static int allocate_memory(loader *l, uint64_t constant_bytes, uint64_t internal_bytes) {
     emu_model *model = l->model;
     if (constant_bytes > EMU_MAX_MEMORY || internal_bytes > EMU_MAX_MEMORY - constant_bytes) {
@@ -212,8 +220,10 @@ static int allocate_memory(loader *l, uint64_t constant_bytes, uint64_t internal
     model->constant_bytes = constant_bytes;
     model->memory_bytes = constant_bytes + internal_bytes;
     const size_t bytes = (size_t)model->memory_bytes + 1;
-    model->memory = model->outside == NULL ? calloc(1, bytes)
-                                           : model->outside->get(model->outside->self, bytes);
+    model->memory = model->outside == NULL
+                        ? calloc(1, bytes)
+                        : model->outside->get(model->outside->self,
+                                              model->is_split ? (size_t)constant_bytes : 0, bytes);
     return model->memory == NULL ? emu_fail(model, RKR_ERR_MEMORY, "no memory for the model")
                                  : RKR_OK;
 }
@@ -270,6 +280,14 @@ static int place_blobs(loader *l, uint64_t *addresses, uint64_t *constants) {
     return *constants > EMU_MAX_MEMORY ? emu_bad_file(l, "more than 1 GiB of weights") : RKR_OK;
 }
 
+/* Constants to a whole number of pages, with room for a task that reads values of channels that do
+ * not exist, behind the last. */
+static uint64_t split_memory(emu_model *model, uint64_t constants) {
+    const uint64_t page = model->outside == NULL ? 0 : model->outside->page;
+    model->is_split = page != 0;
+    return page == 0 ? constants : (constants + READ_BEYOND + page - 1) / page * page;
+}
+
 static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constants) {
     emu_model *model = l->model;
     uint64_t internal = 0;
@@ -278,7 +296,9 @@ static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constant
         const uint64_t end = (uint64_t)tensor->address + tensor->bytes;
         internal = has_memory(tensor) && end > internal ? end : internal;
     }
-    const int status = allocate_memory(l, constants, (internal + 63) / 64 * 64);
+    constants = split_memory(model, constants);
+    internal = (internal + 63) / 64 * 64;
+    const int status = allocate_memory(l, constants, internal + MEETING_BYTES * (model->cores > 1));
     if (status != RKR_OK) {
         return status;
     }
@@ -295,6 +315,10 @@ static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constant
             tensor->address = (uint32_t)addresses[at];
             tensor->bytes = bytes.length;
             memcpy(model->memory + tensor->address, l->flat->bytes + bytes.position, bytes.length);
+            if (is_meeting(l, tensor)) {
+                tensor->is_constant = false;
+                tensor->address = model->meeting = (uint32_t)(constants + internal);
+            }
         }
     }
     return RKR_OK;
@@ -471,26 +495,90 @@ static int find_commands(loader *l) {
     return status == RKR_OK ? relocate(l) : status;
 }
 
-/* Find the tasks of one core. */
-static void choose_tasks(loader *l, uint64_t *first, uint64_t *end) {
-    *first = 0;
-    *end = l->n_tasks;
-    if (l->mini || l->model->chip->cores == 1) {
+/* How many tasks of all nodes a core has where `cores` share the work: slot 10 of a node counts
+ * them for one core, each of two and each of three. */
+static uint64_t count_tasks(loader *l, uint32_t cores, uint32_t core) {
+    const rkr_vector nodes = rkr_flat_vector(l->flat, l->table_of_graph, 1, 4);
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < nodes.length && !l->flat->bad; i++) {
+        const rkr_vector counts = rkr_flat_vector(l->flat, rkr_flat_item(l->flat, nodes, i), 10, 4);
+        const uint32_t at = (cores == 3 ? 3 : 1) + core;
+        count += at < counts.length ? rkr_flat_u32(l->flat, counts, at) : 0;
+    }
+    return count;
+}
+
+/* The first task of the second of two cores, whose nodes begin anew. */
+static uint64_t find_second(const loader *l, uint64_t first, uint64_t end) {
+    uint64_t at = first + 1;
+    while (at < end && emu_number(l->table + at * TASK_BYTES + 4, 4) >=
+                           emu_number(l->table + (at - 1) * TASK_BYTES + 4, 4)) {
+        at++;
+    }
+    return at;
+}
+
+/* Where the tasks of each core begin, and where the last ones end. A file for three cores has lists
+ * one behind the other for one core, two and three; one for two cores has them for the first, for
+ * the second and for both. */
+static void choose_tasks(loader *l, uint64_t starts[EMU_MOST_CORES + 1]) {
+    const emu_model *model = l->model;
+    const uint32_t cores = model->cores, all = model->chip->cores;
+    starts[0] = 0;
+    starts[cores] = l->n_tasks;
+    if (l->mini || all == 1) {
         return;
     }
     const rkr_vector lists = rkr_flat_vector(l->flat, l->table_of_graph, 10, 4);
-    if (l->model->chip->cores == 3 && lists.length > 2) {
-        *first = rkr_flat_u32(l->flat, lists, 2);
-        *end = lists.length > 3 ? rkr_flat_u32(l->flat, lists, 3) : l->n_tasks;
-    } else if (l->model->chip->cores == 2 && lists.length > 1) {
-        *first = rkr_flat_u32(l->flat, lists, 0);
-        *end = rkr_flat_u32(l->flat, lists, 1);
+    const uint32_t core = model->outside == NULL || cores > 1 ? 0 : model->outside->core;
+    const uint32_t list = all == 3 ? cores + 1 : cores == 2 ? 2 : core;
+    if (lists.length > list && lists.length > 1) {
+        starts[0] = rkr_flat_u32(l->flat, lists, list);
+        starts[cores] =
+            lists.length > list + 1 ? rkr_flat_u32(l->flat, lists, list + 1) : l->n_tasks;
+    } else if (list != (all == 3 ? 2u : 0u)) {
+        starts[cores] = 0; /* it has no such list */
+    }
+    if (all == 2 && cores == 2 && starts[0] < starts[2] && starts[2] <= l->n_tasks) {
+        starts[1] = find_second(l, starts[0], starts[2]);
+    }
+    for (uint32_t i = 1; all == 3 && cores > 1 && i <= cores; i++) {
+        const uint64_t start = starts[i - 1] + count_tasks(l, cores, i - 1);
+        starts[i] = i < cores || start == starts[cores] ? start : 0;
     }
 }
 
+static int order_of_tasks(const void *a, const void *b) {
+    const emu_task_entry *one = a, *other = b;
+    return one->node != other->node ? (one->node > other->node) - (one->node < other->node)
+           : one->core != other->core
+               ? (one->core > other->core) - (one->core < other->core)
+               : (one->number > other->number) - (one->number < other->number);
+}
+
+/* Of several cores: by node. */
+static int sort_tasks(loader *l) {
+    emu_task_entry *tasks = l->model->tasks;
+    for (uint32_t i = 1; i < l->model->n_tasks; i++) {
+        if (tasks[i].core == tasks[i - 1].core && tasks[i].node < tasks[i - 1].node) {
+            return emu_bad_file(l, "its list of tasks");
+        }
+    }
+    qsort(tasks, l->model->n_tasks, sizeof *tasks, order_of_tasks);
+    return RKR_OK;
+}
+
 static int read_tasks(loader *l) {
-    uint64_t first = 0, end = 0;
-    choose_tasks(l, &first, &end);
+    const uint32_t cores = l->model->cores;
+    uint64_t starts[EMU_MOST_CORES + 1];
+    choose_tasks(l, starts);
+    const uint64_t first = starts[0], end = starts[cores];
+    const bool is_other = l->model->outside != NULL && l->model->outside->core != 0;
+    for (uint32_t i = 0; (cores > 1 || is_other) && i < cores; i++) {
+        if (starts[i] >= starts[i + 1] || starts[i + 1] > l->n_tasks) {
+            return emu_fail(l->model, RKR_EMU_ERR_UNKNOWN, "it has no tasks for these cores");
+        }
+    }
     if (first > end || end > l->n_tasks || end - first > EMU_MAX_TASKS) {
         return emu_bad_file(l, "its list of tasks");
     }
@@ -510,8 +598,12 @@ static int read_tasks(loader *l) {
         tasks[i].words = (uint32_t)emu_number(entry + 24, 4);
         const uint64_t offset = emu_number(entry + 32, 8);
         tasks[i].first_word = offset % 8 == 0 ? offset / 8 : UINT64_MAX;
+        tasks[i].number = (uint32_t)(first + i);
+        while (first + i >= starts[tasks[i].core + 1]) {
+            tasks[i].core++;
+        }
     }
-    return RKR_OK;
+    return cores > 1 ? sort_tasks(l) : RKR_OK;
 }
 
 /* ---- the file -------------------------------------------------------------- */
@@ -606,8 +698,12 @@ static int keep_attributes(loader *l) {
 }
 
 static int load(loader *l, const uint8_t *bytes, size_t size, uint32_t graph) {
+    emu_model *model = l->model;
     int status = open_file(l, bytes, size);
     status = status == RKR_OK ? read_model(l, graph) : status;
+    if (status == RKR_OK && model->cores > (l->mini || l->old ? 1 : model->chip->cores)) {
+        return emu_fail(model, RKR_EMU_ERR_UNKNOWN, "it has no tasks for these cores");
+    }
     status = status == RKR_OK ? read_tensors(l) : status;
     status = status == RKR_OK ? read_nodes(l) : status;
     status = status == RKR_OK ? read_normalisations(l) : status;
@@ -628,6 +724,7 @@ int emu_open_model(const uint8_t *bytes, size_t size, uint32_t graph, const rkr_
         return RKR_ERR_MEMORY;
     }
     model->outside = outside;
+    model->cores = outside == NULL || outside->cores == 0 ? 1 : outside->cores;
     loader l = {.model = model};
     int status = load(&l, bytes, size, graph);
     if (model->lacks_memory) { /* whatever became of it, such as a text that is empty */

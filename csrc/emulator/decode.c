@@ -450,8 +450,8 @@ static void note_repeats(const emu_task_entry *entry, emu_node *node, uint8_t *i
     }
 }
 
-static int decode_entries(decoder *d, uint8_t *is_used) {
-    rkr_emu *emu = d->emu;
+/* Each core has registers of its own. */
+static int decode_entries(rkr_emu *emu, decoder *const *cores, uint8_t *is_used) {
     const emu_model *model = emu->model;
     uint32_t last = 0;
     uint64_t left = model->n_words + MOST_REPEATED;
@@ -467,7 +467,7 @@ static int decode_entries(decoder *d, uint8_t *is_used) {
         last = entry->node;
         left -= entry->words;
         note_repeats(entry, node, is_used);
-        decode_entry(d, entry, &emu->tasks[i]);
+        decode_entry(cores[entry->core], entry, &emu->tasks[i]);
     }
     return RKR_OK;
 }
@@ -498,14 +498,25 @@ void emu_scramble(emu_decoder *d, uint32_t seed) {
     d->n_luts = 0;
 }
 
+static void free_decoders(decoder **cores) {
+    for (uint32_t i = 0; i < EMU_MOST_CORES; i++) {
+        free(cores[i]);
+    }
+}
+
 int emu_decode_tasks(rkr_emu *emu) {
-    const uint32_t count = emu->model->n_tasks;
-    decoder *d = emu_new_decoder(emu);
+    const uint32_t count = emu->model->n_tasks, n_cores = emu->model->cores;
+    decoder *cores[EMU_MOST_CORES] = {NULL};
+    bool has_memory = true;
+    for (uint32_t i = 0; i < n_cores; i++) {
+        cores[i] = emu_new_decoder(emu);
+        has_memory = has_memory && cores[i] != NULL;
+    }
     emu->tasks = emu_allocate(emu->model, count, sizeof *emu->tasks);
     uint8_t *is_used = calloc(emu->model->n_words + 1, 1);
-    if (d == NULL || emu->tasks == NULL || is_used == NULL) {
+    if (!has_memory || emu->tasks == NULL || is_used == NULL) {
         free(is_used);
-        free(d);
+        free_decoders(cores);
         return emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for the tasks");
     }
     if (emu->model->outside != NULL) {
@@ -515,8 +526,8 @@ int emu_decode_tasks(rkr_emu *emu) {
     for (uint32_t i = 0; i < emu->model->n_nodes; i++) {
         emu->nodes[i].tasks_understood = true;
     }
-    const int status = decode_entries(d, is_used);
+    const int status = decode_entries(emu, cores, is_used);
     free(is_used);
-    free(d);
+    free_decoders(cores);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "emulator/decode.h"
 #include "emulator/nodes.h"
 #include "emulator/proven.h"
+#include "emulator/shares.h"
 #include "emulator/trial.h"
 
 #include <stdio.h>
@@ -79,6 +80,7 @@ static int prepare(rkr_emu *emu) {
     }
     status = status == RKR_OK ? emu_find_operators(emu) : status;
     status = status == RKR_OK ? emu_decode_tasks(emu) : status;
+    status = status == RKR_OK && emu->model->cores > 1 ? emu_check_shares(emu) : status;
     emu_drop_commands(emu->model);
     if (emu->model->lacks_memory) { /* whatever became of it, such as a refused node */
         status = emu_fail(emu->model, RKR_ERR_MEMORY, "no memory for the model");

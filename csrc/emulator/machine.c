@@ -21,8 +21,10 @@ bool emu_refuse_register(rkr_emu *emu, const emu_registers *registers, uint32_t 
 }
 
 bool emu_inside(const rkr_emu *emu, uint64_t address, uint64_t bytes) {
-    return address >= emu->model->command_bytes && address <= emu->model->memory_bytes &&
-           bytes <= emu->model->memory_bytes - address;
+    const emu_model *model = emu->model;
+    const bool is_constant = model->is_split && address < model->constant_bytes;
+    const uint64_t end = is_constant ? model->constant_bytes : model->memory_bytes;
+    return address >= model->command_bytes && address <= end && bytes <= end - address;
 }
 
 bool emu_writable(const rkr_emu *emu, uint64_t address, uint64_t bytes) {

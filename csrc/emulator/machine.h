@@ -5,6 +5,7 @@
  *   known_bits.c    the bits of registers that are understood
  *   map_*.c         the meaning of registers: of one family of SoCs, or of several (map_common.c)
  *   check.c         every address of a decoded task lies in the machine's memory
+ *   shares.c        several cores compute what one does
  *   proven.c doubts.c faults.c   what is not sure of a decoded task
  *   compressed.c    weights that the toolkit compressed
  *   program.c       commands for an NPU

@@ -17,6 +17,7 @@
 #define EMU_MAX_TASKS 200000u
 #define EMU_MAX_NODES 65536u
 #define EMU_MAX_TENSORS 65536u
+#define EMU_MOST_CORES 3
 
 typedef struct {
     rkr_emu_tensor public;
@@ -44,6 +45,7 @@ typedef struct {
     uint32_t enabled;
     uint32_t interrupts, cleared; /* of what it waits for, and what is reset before */
     uint32_t words;
+    uint32_t core, number; /* see rkr_emu_task */
     uint64_t first_word;
 } emu_task_entry;
 
@@ -64,6 +66,9 @@ typedef struct {
     uint32_t n_inputs, n_outputs;
     rkr_emu_normalisation *normalisations; /* per input */
     const rkr_emu_memory *outside;         /* NULL: the memory is the emulator's own */
+    uint32_t cores;                        /* whose tasks they are */
+    uint32_t meeting;                      /* several: from there on they meet */
+    bool is_split;                         /* constants may lie elsewhere than what follows them */
     uint8_t *memory;                       /* the machine's */
     uint64_t memory_bytes;
     uint64_t constant_bytes; /* at the begin of the memory */

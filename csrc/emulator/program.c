@@ -79,8 +79,8 @@ static void add(writer *w, const emu_effective *r, uint32_t number) {
         r->is_final ? emu_holds_address(r->family, number) : r->is_address[block][i];
 }
 
-static void add_registers(writer *w, const emu_effective *r) {
-    for (size_t i = 0; i < N_FIRST && r->values[EMU_CNA] != NULL; i++) {
+static void add_registers(writer *w, const emu_effective *r, bool is_shared) {
+    for (size_t i = 0; i < N_FIRST && r->values[EMU_CNA] != NULL && !is_shared; i++) {
         add(w, r, first_of_cna[i]);
     }
     for (uint32_t block = EMU_DPU; block < EMU_BLOCKS; block++) { /* of the others: the kernel */
@@ -110,7 +110,9 @@ bool emu_keep_whole(rkr_emu *emu, uint32_t task, const emu_task_entry *entry,
     if (w.words == NULL || w.is_address == NULL) {
         return false;
     }
-    add_registers(&w, registers);
+    /* Where cores share a node, the compiler does not begin with those of CNA. */
+    const bool begins = entry->words != 0 && (words[0] & 0xffff) == first_of_cna[0];
+    add_registers(&w, registers, emu->model->cores > 1 && !begins);
     for (uint32_t i = 0; i < entry->words; i++) {
         const uint32_t number = (uint32_t)(words[i] & 0xffff);
         if (words[i] >> 48 == targets[EMU_DPU] && (number == LUT_ACCESS || number == LUT_DATA)) {
@@ -235,13 +237,15 @@ int rkr_emu_get_task(const rkr_emu *emu, uint32_t task, rkr_emu_task *out) {
                     decoded->dpu.lut.tables != NULL,
         .pools = decoded->kind == EMU_TASK_POOLING,
         .is_understood = decoded->kind != EMU_TASK_UNKNOWN,
+        .core = entry->core,
+        .number = entry->number,
     };
     return RKR_OK;
 }
 
-int rkr_emu_get_commands(const rkr_emu *emu, uint32_t task, int is_whole, uint32_t base,
+int rkr_emu_get_commands(const rkr_emu *emu, uint32_t task, int is_whole, const uint32_t base[2],
                          uint64_t *words, size_t *count) {
-    if (emu == NULL || count == NULL || task >= emu->n_tasks || emu->model->words == NULL ||
+    if (emu == NULL || count == NULL || (words != NULL && base == NULL) || task >= emu->n_tasks || emu->model->words == NULL ||
         (is_whole && emu->whole == NULL)) {
         return RKR_ERR_ARGUMENT;
     }
@@ -263,7 +267,7 @@ int rkr_emu_get_commands(const rkr_emu *emu, uint32_t task, int is_whole, uint32
         const uint32_t number = (uint32_t)(from[i] & 0xffff);
         uint32_t value = (uint32_t)(from[i] >> 16);
         if (is_address != NULL && is_address[i]) {
-            value += base;
+            value += base[value >= emu->model->constant_bytes];
         } else if (is_bound(emu, decoded)) {
             value = emu->model->is_mini ? unconverted_value(number, value)
                                         : bound_value(decoded, number, value);

@@ -112,17 +112,23 @@ static void keep_answer(const asker *a, uint64_t hash, const char *op, const cha
 static uint64_t hash_kinds(const open_program *program, const open_node *node) {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
     char kind[KIND_BYTES], last[KIND_BYTES] = "";
-    for (uint32_t i = node->first; i < node->first + node->count; i++) {
-        uint32_t owner;
-        if (rkr_emu_get_kind(program->emulator, program->numbers[i], &owner, kind, sizeof kind) !=
-                RKR_OK ||
-            strcmp(kind, last) == 0) {
-            continue;
+    for (uint32_t core = 0; core < program->shares; core++) {
+        const open_range *range = &node->of[core];
+        for (uint32_t i = range->first; i < range->first + range->count; i++) {
+            uint32_t owner;
+            if (rkr_emu_get_kind(program->emulator, program->numbers[i], &owner, kind,
+                                 sizeof kind) != RKR_OK ||
+                strcmp(kind, last) == 0) {
+                continue;
+            }
+            for (const char *c = kind; *c != '\0'; c++) {
+                hash = (hash ^ (uint8_t)*c) * 1099511628211u;
+            }
+            strcpy(last, kind);
         }
-        for (const char *c = kind; *c != '\0'; c++) {
-            hash = (hash ^ (uint8_t)*c) * 1099511628211u;
+        if (core > 0 && range->count > 0) { /* that several cores share it is a kind, too */
+            hash = (hash ^ core) * 1099511628211u;
         }
-        strcpy(last, kind);
     }
     return hash;
 }
@@ -177,17 +183,15 @@ static const char HANGS[] = "it does not end", DIFFERS[] = "the NPU answers othe
 /* NULL: the NPU runs the node; else why not. */
 static const char *try_node(asker *a, uint32_t index, const rkr_emu_node *node) {
     open_program *program = a->program;
-    const open_driver *driver = program->device->driver;
-    uint8_t *tensors = program->memory.at + program->info.model_bytes;
+    uint8_t *tensors = program->at + program->info.model_bytes;
     memcpy(tensors, a->before, a->bytes);
-    if (!driver->sync(program->device, &program->memory, 0, program->memory.bytes, true)) {
+    if (!open_program_sync_all(program, true)) {
         return "its memory cannot be synced";
     }
     if (!open_program_run(program, index, index + 1, (open_terms){0})) {
         return errno == ETIMEDOUT ? HANGS : "the driver refuses it";
     }
-    if (!driver->sync(program->device, &program->memory, program->info.model_bytes, a->bytes,
-                      false)) {
+    if (!open_program_sync_all(program, false)) {
         return "its memory cannot be synced";
     }
     float *is = read_outputs(program, node);
@@ -240,6 +244,7 @@ static bool ask_node(asker *a, uint32_t index) {
         }
     }
     if (!is_good) {
+        program->lacks_shares = program->lacks_shares || placed->of[1].count != 0;
         placed->place = RKNN_OPEN_CPU;
         placed->reason = "this kernel or NPU did not run tasks of its kind when it was asked";
     }
@@ -251,17 +256,15 @@ int open_ask(open_program *program) {
     if (how != NULL && strcmp(how, "never") == 0) {
         return RKR_OK;
     }
-    asker a = {.program = program,
-               .bytes = (size_t)(program->memory.bytes - program->info.model_bytes)};
+    asker a = {.program = program, .bytes = (size_t)program->info.internal_bytes};
     find_path(&a);
     bool has_room = how != NULL && strcmp(how, "again") == 0 ? true : read_answers(&a);
     for (uint32_t i = 0; has_room && i < program->info.nodes; i++) {
         has_room = ask_node(&a, i);
     }
     if (a.before != NULL) {
-        memset(program->memory.at + program->info.model_bytes, 0, a.bytes);
-        (void)program->device->driver->sync(program->device, &program->memory, 0,
-                                            program->memory.bytes, true);
+        memset(program->at + program->info.model_bytes, 0, a.bytes);
+        (void)open_program_sync_all(program, true);
     }
     free(a.before);
     free(a.answers);

@@ -33,5 +33,12 @@ int open_call(const open_device *device, unsigned long request, void *argument) 
 bool open_map(open_block *block, int file, uint64_t offset) {
     void *at = mmap(NULL, block->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)offset);
     block->at = at == MAP_FAILED ? NULL : at;
+    block->file = file;
+    block->offset = offset;
     return block->at != NULL;
+}
+
+bool open_map_at(const open_block *block, void *at) {
+    return mmap(at, block->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, block->file,
+                (off_t)block->offset) != MAP_FAILED;
 }

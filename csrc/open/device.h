@@ -7,6 +7,7 @@
  *   rknpu     the vendor's driver
  *   rocket    the one of mainline Linux
  *   find      which of them there is
+ *   weights   memory of constants, once for all who have the same
  *   program   the tasks of a model, in memory of the NPU
  *   ask       which of them the NPU at hand executes
  *   graph     a model from its file on
@@ -20,6 +21,7 @@
 #include <sys/types.h>
 
 #define DEVICE_BYTES 64
+#define MOST_CORES 3
 
 /* Memory that CPU and NPU reach. The caches between them are a matter of `sync`. */
 typedef struct {
@@ -28,6 +30,8 @@ typedef struct {
     uint32_t address; /* of the NPU, which has 32 bits */
     uint32_t handle;
     uint64_t object; /* rknpu: the kernel's name for it; rocket: its dma-buf, or 0 */
+    int file;        /* to map it from */
+    uint64_t offset;
 } open_block;
 
 /* A task, with its commands in memory. */
@@ -35,21 +39,28 @@ typedef struct {
     uint32_t address; /* of the commands */
     uint32_t words;   /* of them, without the four that lead to the next task */
     uint32_t enabled, interrupts, cleared;
-    uint32_t node;
+    uint32_t node, core;
+    uint32_t number;     /* in the file */
     uint32_t next_flags; /* of the word that says how long the next task is */
 } open_task;
 
-/* Tasks that are run together: `first` and `count` of a list of which a driver may keep a copy in
- * `list` (see open_driver). */
+/* Some tasks of a list. */
+typedef struct {
+    uint32_t first, count;
+} open_range;
+
+/* Tasks that are run together, of a list of which a driver may keep a copy in `list` (see
+ * open_driver). */
 typedef struct {
     const open_task *tasks;
     const open_block *list;
     const open_block *memory, *commands;
-    uint32_t first, count;
-    uint32_t cores;    /* one, as a mask; 0: any */
-    bool is_alone;     /* its tasks use or load a LUT */
-    uint32_t base;     /* what addresses in the commands count from */
-    uint32_t limit_ms; /* a job that takes longer has failed */
+    uint32_t shares;           /* cores that share the work */
+    open_range of[MOST_CORES]; /* each of them */
+    uint32_t cores;            /* as a mask; 0: any one */
+    bool is_alone;             /* its tasks use or load a LUT */
+    uint32_t base;             /* what addresses in the commands count from */
+    uint32_t limit_ms;         /* a job that takes longer has failed */
 } open_job;
 
 typedef struct open_device {
@@ -96,3 +107,5 @@ int open_call_file(int file, unsigned long request, void *argument);
 int open_call(const open_device *device, unsigned long request, void *argument);
 /* Map a block; false with errno. */
 bool open_map(open_block *block, int file, uint64_t offset);
+/* Once more, at that address. */
+bool open_map_at(const open_block *block, void *at);

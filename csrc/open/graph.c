@@ -1,24 +1,61 @@
 /* SPDX-License-Identifier: MIT
  *
  * A graph from its file on: where its nodes are run, and its end. */
+#define _GNU_SOURCE
 #include "graph.h"
 
 #include "ask.h"
 #include "find.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define TREE_BYTES 1024
 
-static void *get_memory(void *self, size_t bytes) {
+/* Both blocks where the CPU sees them side by side. */
+static bool map_both(open_program *program, size_t bytes) {
+    void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) {
+        return false;
+    }
+    program->at = at;
+    program->mapped = bytes;
+    return open_map_at(&program->own, at) &&
+           open_map_at(&program->memory, program->at + program->constants);
+}
+
+/* Constants go to a block of their own where the file and the driver let them. */
+static void *get_memory(void *self, size_t constants, size_t bytes) {
     open_program *program = self;
-    return program->memory.at == NULL &&
-                   program->device->driver->take(program->device, bytes, false, &program->memory)
-               ? program->memory.at
-               : NULL;
+    open_device *device = program->device;
+    if (!device->driver->take(device, bytes - constants, false, &program->memory)) {
+        return NULL;
+    }
+    program->at = program->memory.at;
+    program->constants = constants;
+    const bool is_whole =
+        constants == 0 ||
+        (device->driver->take(device, constants, false, &program->own) && map_both(program, bytes));
+    return is_whole ? program->at : NULL;
+}
+
+/* The constants are there: share them. */
+static bool share_weights(open_program *program) {
+    open_device *device = program->device;
+    if (program->constants == 0) {
+        return true;
+    }
+    if (!device->driver->sync(device, &program->own, 0, program->own.bytes, true)) {
+        return false;
+    }
+    program->weights = open_weights_take(device, &program->own);
+    return program->weights != NULL &&
+           open_map_at(open_weights_block(program->weights), program->at);
 }
 
 static void place_node(open_program *program, uint32_t index, const rkr_emu_node *node) {
@@ -75,11 +112,7 @@ static int make(open_program *program) {
     status = status == RKR_OK ? open_ask(program) : status;
     const bool is_whole = program->device->driver->starts_each || leaves_tasks_out(program);
     status = status == RKR_OK ? open_program_lay_out(program, is_whole) : status;
-    if (status == RKR_OK && !program->device->driver->sync(program->device, &program->memory, 0,
-                                                           program->memory.bytes, true)) {
-        status = RKR_ERR_MEMORY;
-    }
-    return status;
+    return status == RKR_OK && !open_program_sync_all(program, true) ? RKR_ERR_MEMORY : status;
 }
 
 /* Whether the NPU's commands in the file are those of this machine's SoC, where it tells which one
@@ -106,31 +139,66 @@ static int check_soc(const char *soc, char *reason, size_t reason_size) {
     return RKR_OK;
 }
 
-int open_graph_make(open_device *device, const uint8_t *bytes, size_t size, uint32_t graph,
-                    open_program **out, char *reason, size_t reason_size) {
+/* For `shares` cores, or for that one of two. */
+static int make_for(open_device *device, const uint8_t *bytes, size_t size, uint32_t graph,
+                    uint32_t shares, uint32_t core, open_program **out, char *reason,
+                    size_t reason_size) {
     open_program *program = calloc(1, sizeof *program);
     if (program == NULL) {
         return RKR_ERR_MEMORY;
     }
+    program->shares = shares;
     program->device = open_own_file(device);
     if (program->device == NULL) {
         snprintf(reason, reason_size, "%s: %s", device->path, strerror(errno));
         free(program);
         return RKR_ERR_UNAVAILABLE;
     }
-    const rkr_emu_memory memory = {program, get_memory};
+    const rkr_emu_memory memory = {
+        .self = program,
+        .get = get_memory,
+        .page = device->driver->queues_by_file ? 0 : (uint32_t)sysconf(_SC_PAGESIZE),
+        .cores = shares,
+        .core = core};
     int status =
         rkr_emu_open_in(bytes, size, graph, &memory, &program->emulator, reason, reason_size);
     rkr_emu_info info = {.soc = ""};
     status = status == RKR_OK ? rkr_emu_get_info(program->emulator, &info) : status;
     status = status == RKR_OK ? check_soc(info.soc, reason, reason_size) : status;
-    status = status == RKR_OK ? make(program) : status;
+    if (status == RKR_OK) {
+        const rkr_soc *chip = rkr_find_soc((const uint8_t *)info.soc, strlen(info.soc));
+        program->core = chip->cores == 2 && shares == 1 ? 1u << core : 0;
+        status = share_weights(program) ? make(program) : RKR_ERR_MEMORY;
+    }
     if (status != RKR_OK) {
         open_graph_free(program);
         return status;
     }
     *out = program;
     return RKR_OK;
+}
+
+/* A file without tasks for several cores, or a kernel that does not run them: one core. */
+int open_graph_make(open_device *device, const uint8_t *bytes, size_t size, uint32_t graph,
+                    uint32_t cores, open_program **out, char *reason, size_t reason_size) {
+    static atomic_uint turn; /* of two cores */
+    const uint32_t shares = cores == 7 ? 3 : cores == 3 ? 2 : 1;
+    open_program *program = NULL;
+    if (shares > 1 && !device->driver->starts_each &&
+        make_for(device, bytes, size, graph, shares, 0, &program, reason, reason_size) == RKR_OK) {
+        if (!program->lacks_shares) {
+            *out = program;
+            return RKR_OK;
+        }
+        open_graph_free(program);
+    }
+    const uint32_t core = cores == 0 ? atomic_fetch_add(&turn, 1) % 2 : cores == 2;
+    const int status =
+        core == 0 ? RKR_EMU_ERR_UNKNOWN
+                  : make_for(device, bytes, size, graph, 1, core, out, reason, reason_size);
+    return status != RKR_EMU_ERR_UNKNOWN
+               ? status
+               : make_for(device, bytes, size, graph, 1, 0, out, reason, reason_size);
 }
 
 void open_graph_free(open_program *program) {
@@ -141,6 +209,11 @@ void open_graph_free(open_program *program) {
     open_program_give_back(program, &program->list);
     open_program_give_back(program, &program->commands);
     open_program_give_back(program, &program->memory);
+    open_program_give_back(program, &program->own);
+    if (program->mapped != 0) {
+        munmap(program->at, program->mapped);
+    }
+    open_weights_drop(program->weights);
     free(program->nodes);
     free(program->tasks);
     free(program->numbers);

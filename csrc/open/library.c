@@ -86,14 +86,15 @@ uint32_t api_graph_instances(uint32_t cores) {
     return cores;
 }
 
-int api_graph_open(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **emulator,
-                   void **hand, char *reason, size_t reason_size) {
+int api_graph_open(const uint8_t *bytes, size_t size, uint32_t graph, uint32_t cores,
+                   rkr_emu **emulator, void **hand, char *reason, size_t reason_size) {
     open_device *device = open_find_device(reason, reason_size);
     open_program *program = NULL;
     if (device == NULL) {
         return RKR_ERR_UNAVAILABLE;
     }
-    const int status = open_graph_make(device, bytes, size, graph, &program, reason, reason_size);
+    const int status =
+        open_graph_make(device, bytes, size, graph, cores, &program, reason, reason_size);
     if (status == RKR_OK) {
         *hand = program;
         *emulator = program->emulator;
@@ -201,11 +202,17 @@ int api_compute(api_context *ctx) {
     return api_execute(ctx);
 }
 
-/* The one core that a run uses: the tasks are those of one core. 0: the driver chooses, also where
- * all are allowed. */
-static uint32_t choose_core(const api_context *ctx) {
+/* Cores 0 and 1, or all three, share a run; of other masks the lowest runs alone. Of three cores
+ * any may run what another one may; two have tasks of their own. */
+uint32_t api_choose_cores(const api_context *ctx) {
     const uint32_t all = (1u << ctx->model->cores) - 1, mask = ctx->core_mask & all;
-    return mask == all ? 0 : mask & (0u - mask);
+    return mask == 3 || mask == 7 ? mask : ctx->model->cores == 2 ? mask : 0;
+}
+
+/* The one core of a run that is not shared; 0: the driver chooses. */
+static uint32_t choose_core(const api_context *ctx) {
+    const uint32_t mask = ctx->core_mask & ((1u << ctx->model->cores) - 1);
+    return mask & (0u - mask);
 }
 
 int api_run_on_cores(api_context *ctx, int32_t timeout_ms) {
@@ -222,6 +229,14 @@ int api_run_on_cores(api_context *ctx, int32_t timeout_ms) {
 
 /* ---- what runs where ---- */
 
+static uint32_t count_tasks(const open_node *node) {
+    uint32_t count = 0;
+    for (uint32_t core = 0; core < MOST_CORES; core++) {
+        count += node->of[core].count;
+    }
+    return count;
+}
+
 static int say_place(api_context *ctx, uint32_t index, rknn_open_node *out) {
     const open_program *program =
         ctx->model == NULL ? NULL : api_machine_hand(ctx->model->machine, ctx->shape);
@@ -236,7 +251,7 @@ static int say_place(api_context *ctx, uint32_t index, rknn_open_node *out) {
                             .reason = placed->reason == NULL ? "" : placed->reason,
                             .place = placed->place,
                             .only_moves = placed->only_moves,
-                            .tasks = placed->place == RKNN_OPEN_NPU ? placed->count : 0};
+                            .tasks = placed->place == RKNN_OPEN_NPU ? count_tasks(placed) : 0};
     return RKNN_SUCC;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a file's commands to jobs. The memory of the machine is one block, so that its address is
- * added to every address in the commands. RV1106's and RV1103's files have final addresses: the
- * driver is told the block's.
+ * From a file's commands to jobs. The memory of the machine is one block or two, whose addresses
+ * are added to those in the commands. RV1106's and RV1103's files have final addresses: the driver
+ * is told the block's.
  *
  * Only tasks that the emulator understands reach the NPU, because those alone were checked to stay
  * inside of the block (emulator/check.c). The tasks of a file rely on each other: where some are
@@ -18,11 +18,11 @@
 #define LIMIT_MS 6000
 #define MOST_WORDS 8192 /* of one task: those that load a LUT have some 1,100 */
 
-/* The tasks of the nodes that the NPU runs. */
-static int collect_tasks(open_program *program) {
-    uint32_t n = 0;
+/* The tasks of the nodes that the NPU runs, of one core. */
+static int collect_tasks(open_program *program, uint32_t core) {
+    uint32_t n = program->n_tasks;
     for (uint32_t i = 0; i < program->info.nodes; i++) {
-        program->nodes[i].count = 0;
+        program->nodes[i].of[core].count = 0;
     }
     for (uint32_t i = 0; i < program->info.tasks; i++) {
         rkr_emu_task task;
@@ -31,17 +31,20 @@ static int collect_tasks(open_program *program) {
             return status;
         }
         open_node *node = &program->nodes[task.node];
-        if (node->place != RKNN_OPEN_NPU) {
+        if (node->place != RKNN_OPEN_NPU || task.core != core) {
             continue;
         }
-        node->first = node->count == 0 ? n : node->first;
-        node->count++;
+        open_range *range = &node->of[core];
+        range->first = range->count == 0 ? n : range->first;
+        range->count++;
         node->uses_lut = node->uses_lut || task.uses_lut || task.loads_lut;
         program->uses_lut = program->uses_lut || node->uses_lut;
         program->tasks[n] = (open_task){.enabled = task.enabled,
                                         .interrupts = task.interrupts,
                                         .cleared = task.cleared,
                                         .node = task.node,
+                                        .core = core,
+                                        .number = task.number,
                                         .next_flags = task.next_flags};
         program->numbers[n++] = i;
     }
@@ -62,13 +65,14 @@ static uint64_t command(uint32_t target, uint32_t number, uint32_t value) {
 /* The words behind a task: where the next one's are and how many, then what starts this one. */
 static void write_chain(const open_program *program, uint32_t index, uint64_t *words) {
     const open_task *task = &program->tasks[index];
-    const open_task *next = index + 1 < program->n_tasks ? task + 1 : NULL;
+    const bool is_last = index + 1 == program->n_tasks || task[1].core != task->core;
+    const open_task *next = is_last ? NULL : task + 1;
     const uint32_t at_once = program->info.words_at_once;
     uint32_t amount = 0;
     if (next != NULL) {
         amount = (next->words + CHAIN_WORDS + at_once - 1) / at_once - 1;
         /* As the file has it, if it is the task that follows there, too. */
-        amount |= program->numbers[index + 1] == program->numbers[index] + 1 ? task->next_flags : 0;
+        amount |= next->number == task->number + 1 ? task->next_flags : 0;
     }
     words[0] = next == NULL ? 0 : command(0x0101, 0x10, next->address);
     words[1] = command(0x0101, 0x14, amount);
@@ -81,7 +85,7 @@ static int measure(open_program *program, uint64_t *words) {
     *words = 0;
     for (uint32_t i = 0; i < program->n_tasks; i++) {
         size_t count = 0;
-        (void)rkr_emu_get_commands(program->emulator, program->numbers[i], program->is_whole, 0,
+        (void)rkr_emu_get_commands(program->emulator, program->numbers[i], program->is_whole, NULL,
                                    NULL, &count);
         if (count == 0 || count > MOST_WORDS) {
             return RKR_EMU_ERR_UNKNOWN;
@@ -106,13 +110,19 @@ static uint64_t *words_of(const open_program *program, uint32_t task) {
 /* For the inputs as they are bound now. */
 static bool write_commands(open_program *program) {
     const open_driver *driver = program->device->driver;
+    uint32_t base[2] = {0, 0};
+    if (program->weights != NULL) {
+        base[0] = open_weights_block(program->weights)->address;
+        base[1] = program->memory.address - (uint32_t)program->constants;
+    } else if (!has_base(program)) {
+        base[0] = base[1] = program->memory.address;
+    }
     for (uint32_t i = 0; i < program->n_tasks; i++) {
         const open_task *task = &program->tasks[i];
         size_t count = task->words;
         uint64_t *words = words_of(program, i);
-        if (rkr_emu_get_commands(program->emulator, program->numbers[i], program->is_whole,
-                                 has_base(program) ? 0 : program->memory.address, words,
-                                 &count) != RKR_OK) {
+        if (rkr_emu_get_commands(program->emulator, program->numbers[i], program->is_whole, base,
+                                 words, &count) != RKR_OK) {
             errno = EINVAL;
             return false;
         }
@@ -135,7 +145,11 @@ int open_program_lay_out(open_program *program, bool is_whole) {
     open_program_give_back(program, &program->commands);
     program->is_whole = is_whole;
     program->bindings = UINT32_MAX; /* they are written before the next run */
-    int status = collect_tasks(program);
+    program->n_tasks = 0;
+    int status = RKR_OK;
+    for (uint32_t core = 0; status == RKR_OK && core < program->shares; core++) {
+        status = collect_tasks(program, core);
+    }
     status = status == RKR_OK ? measure(program, &words) : status;
     if (status != RKR_OK || program->n_tasks == 0) {
         return status;
@@ -157,32 +171,48 @@ int open_program_lay_out(open_program *program, bool is_whole) {
 bool open_program_sync(open_program *program, uint32_t tensor, bool to_device) {
     rkr_emu_tensor t;
     if (rkr_emu_get_tensor(program->emulator, tensor, &t) != RKR_OK || t.span_bytes == 0 ||
-        t.address < program->info.model_bytes || t.address >= program->memory.bytes) {
+        t.address < program->info.model_bytes ||
+        t.address - program->constants >= program->memory.bytes) {
         return true; /* a constant, or none */
     }
-    const uint64_t left = program->memory.bytes - t.address;
+    const uint64_t at = t.address - program->constants, left = program->memory.bytes - at;
     t.span_bytes = t.span_bytes > left ? left : t.span_bytes;
-    return program->device->driver->sync(program->device, &program->memory, t.address, t.span_bytes,
+    return program->device->driver->sync(program->device, &program->memory, at, t.span_bytes,
                                          to_device);
+}
+
+bool open_program_sync_all(open_program *program, bool to_device) {
+    return program->device->driver->sync(program->device, &program->memory, 0,
+                                         program->memory.bytes, to_device);
 }
 
 /* ---- a run ---- */
 
-static bool run_tasks(open_program *program, uint32_t first, uint32_t count, bool is_alone,
+/* Run tasks of the first core, or with `node` its share of every core. */
+static bool run_tasks(open_program *program, open_range tasks, const open_node *node, bool is_alone,
                       open_terms terms) {
-    const open_job job = {.tasks = program->tasks,
-                          .list = &program->list,
-                          .memory = &program->memory,
-                          .commands = &program->commands,
-                          .first = first,
-                          .count = count,
-                          .cores = terms.cores,
-                          .is_alone = is_alone,
-                          .base = has_base(program) ? program->memory.address : 0,
-                          .limit_ms = terms.limit_ms == 0 ? LIMIT_MS : terms.limit_ms};
-    return count == 0 || program->device->driver->run(program->device, &job);
+    open_job job = {.tasks = program->tasks,
+                    .list = &program->list,
+                    .memory = &program->memory,
+                    .commands = &program->commands,
+                    .shares = node == NULL ? 1 : program->shares,
+                    .of = {tasks},
+                    .cores = program->core != 0 ? program->core : terms.cores,
+                    .is_alone = is_alone,
+                    .base = has_base(program) ? program->memory.address : 0,
+                    .limit_ms = terms.limit_ms == 0 ? LIMIT_MS : terms.limit_ms};
+    if (program->shares > 1) {
+        job.cores = (1u << job.shares) - 1;
+    }
+    if (node != NULL) {
+        memcpy(job.of, node->of, sizeof job.of);
+    }
+    return job.of[0].count == 0 || program->device->driver->run(program->device, &job);
 }
 
+/* A node that several cores share is a job of its own, as nothing else makes them wait for each
+ * other. So is a node with a LUT, unless its tasks load all that they use; on SoCs with a base all
+ * jobs of a network that has one are alike, as librknnmrt does it. */
 bool open_program_run(open_program *program, uint32_t first, uint32_t end, open_terms terms) {
     rkr_emu_info info;
     (void)rkr_emu_get_info(program->emulator, &info);
@@ -192,31 +222,32 @@ bool open_program_run(open_program *program, uint32_t first, uint32_t end, open_
         }
         program->bindings = info.bindings;
     }
-    /* A node with a LUT is a job of its own, unless its tasks load all that they use. On SoCs with
-     * a base all jobs of a network that has one are alike, as librknnmrt does it. */
     const open_driver *driver = program->device->driver;
     const bool are_alone = has_base(program) && program->uses_lut;
-    uint32_t begin = 0, count = 0;
+    const uint32_t most = driver->most_tasks;
+    open_range begun = {0, 0};
     for (uint32_t i = first; i < end; i++) {
         const open_node *node = &program->nodes[i];
+        const open_range own = node->of[0];
         if (node->place != RKNN_OPEN_NPU) {
             continue;
         }
-        const uint32_t most = driver->most_tasks;
-        const bool is_full = most != 0 && count != 0 && count + node->count > most;
+        const bool is_full = most != 0 && begun.count != 0 && begun.count + own.count > most;
+        const bool is_shared = node->of[1].count != 0;
         const bool is_alone = node->uses_lut && !driver->starts_each && !are_alone;
-        if ((is_alone || is_full) && !run_tasks(program, begin, count, are_alone, terms)) {
+        const bool is_own = is_shared || is_alone;
+        if ((is_own || is_full) && !run_tasks(program, begun, NULL, are_alone, terms)) {
             return false;
         }
-        count = is_alone || is_full ? 0 : count;
-        if (is_alone) {
-            if (!run_tasks(program, node->first, node->count, true, terms)) {
+        begun.count = is_own || is_full ? 0 : begun.count;
+        if (is_own) {
+            if (!run_tasks(program, own, is_shared ? node : NULL, is_alone, terms)) {
                 return false;
             }
         } else {
-            begin = count == 0 ? node->first : begin;
-            count += node->count;
+            begun.first = begun.count == 0 ? own.first : begun.first;
+            begun.count += own.count;
         }
     }
-    return run_tasks(program, begin, count, are_alone, terms);
+    return run_tasks(program, begun, NULL, are_alone, terms);
 }

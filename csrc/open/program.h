@@ -3,15 +3,15 @@
  * A graph on the NPU: its memory, its tasks, and which node is run where. */
 #pragma once
 
-#include "device.h"
+#include "weights.h"
 
 #include "rkr.h"
 #include "emulator/emulator.h"
 
 typedef struct {
-    uint32_t place;        /* RKNN_OPEN_... */
-    const char *reason;    /* of RKNN_OPEN_CPU */
-    uint32_t first, count; /* among the tasks of the program */
+    uint32_t place;            /* RKNN_OPEN_... */
+    const char *reason;        /* of RKNN_OPEN_CPU */
+    open_range of[MOST_CORES]; /* its tasks among those of the program */
     bool uses_lut, only_moves;
 } open_node;
 
@@ -19,9 +19,18 @@ typedef struct {
     open_device *device;
     rkr_emu *emulator;
     rkr_emu_info info;
-    open_block memory, commands, list;
+    uint32_t shares;       /* cores that share nodes */
+    uint32_t core;         /* the only one whose tasks these are, as a mask; 0: any */
+    bool lacks_shares;     /* the kernel does not run some of them */
+    uint8_t *at;           /* the machine's memory as the CPU sees it */
+    size_t mapped;         /* bytes of it, where it is two blocks side by side */
+    size_t constants;      /* at its begin are in a block of their own */
+    open_weights *weights; /* that one, or NULL */
+    open_block own;        /* and the same before it was shared */
+    open_block memory;     /* the rest */
+    open_block commands, list;
     open_node *nodes;
-    open_task *tasks;
+    open_task *tasks;  /* of one core behind those of another */
     uint32_t *numbers; /* of the tasks, in the emulator's list */
     uint32_t n_tasks;
     bool is_whole;     /* tasks are written out in full */
@@ -39,6 +48,8 @@ typedef struct {
  * as the file has them. RKR_OK or a status. */
 int open_program_lay_out(open_program *program, bool is_whole);
 void open_program_give_back(open_program *program, open_block *block);
+/* Move the caches of all tensors. */
+bool open_program_sync_all(open_program *program, bool to_device);
 
 /* Run nodes `first` to `end`, none of RKNN_OPEN_CPU, on these cores (0: any); false with errno. The
  * inputs are in memory. */

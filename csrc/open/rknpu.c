@@ -113,20 +113,23 @@ static void write_list(const open_task *tasks, uint32_t count, uint8_t *list) {
     }
 }
 
-/* With one core, or any, the kernel looks for the range at the core's own place: all are alike. */
+/* Of one core, or any, the kernel looks for the range at the core's own place: all are alike. Two
+ * cores take the first two ranges, three the last three. */
 static bool run(open_device *device, const open_job *job) {
     struct rknpu_submit submit = {.flags =
                                       RKNPU_BY_COMMANDS | (job->is_alone ? 0 : RKNPU_PING_PONG),
                                   .limit_ms = job->limit_ms,
-                                  .first = job->first,
-                                  .count = job->count,
+                                  .first = job->of[0].first,
+                                  .count = job->of[0].count,
                                   .list = job->list->object,
                                   .base = job->base,
                                   .cores = job->cores,
                                   .fence = -1};
-    for (int core = 0; core < 3; core++) {
-        submit.of_core[core].first = job->first;
-        submit.of_core[core].count = job->count;
+    for (uint32_t i = 0; i < MOST_CORES; i++) {
+        const open_range *range = &job->of[job->shares > 1 ? i % job->shares : 0];
+        const uint32_t place = job->shares == MOST_CORES ? i + 2 : i;
+        submit.of_core[place].first = range->first;
+        submit.of_core[place].count = range->count;
     }
     return call(device, RKNPU_SUBMIT, sizeof submit, &submit) == 0;
 }

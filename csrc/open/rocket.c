@@ -138,12 +138,12 @@ static int submit_whole(open_device *device, struct rocket_submit *submit) {
 }
 
 static bool run(open_device *device, const open_job *job) {
-    struct rocket_task *tasks = calloc(job->count, sizeof *tasks);
+    struct rocket_task *tasks = calloc(job->of[0].count, sizeof *tasks);
     if (tasks == NULL) {
         return false;
     }
-    for (uint32_t i = 0; i < job->count; i++) {
-        const open_task *task = &job->tasks[job->first + i];
+    for (uint32_t i = 0; i < job->of[0].count; i++) {
+        const open_task *task = &job->tasks[job->of[0].first + i];
         tasks[i] =
             (struct rocket_task){.commands = task->address,
                                  .count = task->words + CHAIN_WORDS,
@@ -154,7 +154,7 @@ static bool run(open_device *device, const open_job *job) {
     struct rocket_job one = {.tasks = (uintptr_t)tasks,
                              .reads = (uintptr_t)&job->commands->handle,
                              .writes = (uintptr_t)written,
-                             .n_tasks = job->count,
+                             .n_tasks = job->of[0].count,
                              .task_bytes = sizeof *tasks,
                              .n_reads = 1,
                              .n_writes = 2};

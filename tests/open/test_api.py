@@ -58,24 +58,3 @@ with Model(sys.argv[1], library="open") as model:
 def test_an_input_in_memory_of_another_device_is_read(run, driver):
     """It is copied to the NPU's."""
     assert run(driver, "rk3588", BEGIN + FOREIGN, SMALL) is True
-
-
-CORES = """\
-for mask in (CoreMask.AUTO, CoreMask.CORE_2, CoreMask.CORE_0_1, CoreMask.CORE_0_1_2):
-    with Model(sys.argv[1], library="open", core_mask=mask) as model:
-        print("mask", file=sys.stderr)
-        assert same(answers(model, *given), expected)
-"""
-
-
-def test_a_run_uses_one_of_the_cores_that_it_may_use(start):
-    """The driver chooses if it may be any."""
-    variables = {"RKNN_BOARD_LOG": "1", "RKNN_OPEN_ASK": "never"}
-    done = start("rknpu", "rk3588", BEGIN + CORES, SMALL, **variables)
-    said = done.communicate(timeout=300)[1]
-    assert done.returncode == 0, said
-    found = [
-        {line.split()[-1] for line in part.splitlines() if " cores " in line}
-        for part in said.split("mask\n")[1:]
-    ]
-    assert found == [{"0"}, {"4"}, {"1"}, {"0"}]

@@ -17,23 +17,26 @@ PIXELS, STORED, NATIVE = lib.RKR_EMU_AS_PIXELS, lib.RKR_EMU_AS_STORED, lib.RKR_E
 class Commands:
     """A model in memory of this process, and the words of its tasks."""
 
-    def __init__(self, model):
+    def __init__(self, model, cores=1, core=0, page=0):
         self.data = model if isinstance(model, bytes) else model.read_bytes()
         self.memory = None
         library = open_library("sim")
         self.call = lambda name, *words: ffi.cast(
             f"rkr_emu_{name}_fn *", library.symbol(f"rkr_emu_{name}")
         )(*words)
-        self.get = ffi.callback("void *(void *, size_t)", self.allocate)
-        self.given = ffi.new("rkr_emu_memory *", {"get": self.get})
-        out = ffi.new("rkr_emu **")
-        assert self.call("open_in", self.data, len(self.data), 0, self.given, out, ffi.NULL, 0) == 0
+        self.get = ffi.callback("void *(void *, size_t, size_t)", self.allocate)
+        wanted = {"get": self.get, "page": page, "cores": cores, "core": core}
+        self.given = ffi.new("rkr_emu_memory *", wanted)
+        out, why = ffi.new("rkr_emu **"), ffi.new("char[400]")
+        if self.call("open_in", self.data, len(self.data), 0, self.given, out, why, 400) != 0:
+            raise ValueError(ffi.string(why).decode())
         self.emulator = ffi.gc(out[0], lambda emulator: self.call("close", emulator))
         info = ffi.new("rkr_emu_info *")
         assert self.call("get_info", self.emulator, info) == 0
         self.tasks = info.tasks
+        self.constants = info.model_bytes
 
-    def allocate(self, _, size):
+    def allocate(self, _, constants, size):
         self.memory = ffi.new("uint8_t[]", size)
         return self.memory
 
@@ -50,17 +53,22 @@ class Commands:
         values = bytes(size[form])
         assert self.call("set_input", self.emulator, 0, form, values, len(values)) == 0
 
+    def task(self, number):
+        found = ffi.new("rkr_emu_task *")
+        assert self.call("get_task", self.emulator, number, found) == 0
+        return found
+
     def refusal(self, task):
         """Why a task is not understood; empty if it is."""
-        found, node = ffi.new("rkr_emu_task *"), ffi.new("rkr_emu_node *")
-        assert self.call("get_task", self.emulator, task, found) == 0
+        found, node = self.task(task), ffi.new("rkr_emu_node *")
         assert self.call("get_node", self.emulator, found.node, node) == 0
         return "" if found.is_understood else ffi.string(node.reason).decode()
 
     def words(self, task, base=0, *, whole=0):
         count = ffi.new("size_t *", 1 << 14)
         words = ffi.new("uint64_t[]", count[0])
-        assert self.call("get_commands", self.emulator, task, whole, base, words, count) == 0
+        bases = [base, base]
+        assert self.call("get_commands", self.emulator, task, whole, bases, words, count) == 0
         return np.frombuffer(ffi.buffer(words, 8 * count[0]), np.uint64).copy()
 
 
@@ -115,6 +123,23 @@ def test_addresses_alone_depend_on_where_the_memory_is():
     ]
     assert {int(d) >> 16 for each in differences for d in each if d} == {0x10000}
     assert sum(np.count_nonzero(each) for each in differences) > model.tasks
+
+
+def test_constants_have_a_base_of_their_own():
+    """Up to a whole number of pages, and room for what tasks read behind them."""
+    model = Commands(SHAPES, page=4096)
+    assert model.constants % 4096 == 0
+    assert model.constants >= Commands(SHAPES).constants + 512
+    count, bases = ffi.new("size_t *", 1 << 14), [0x10000000, 0x40000000]
+    words, seen = ffi.new("uint64_t[]", count[0]), set()
+    for task in range(model.tasks):
+        count[0] = len(words)
+        assert model.call("get_commands", model.emulator, task, 0, bases, words, count) == 0
+        for word, was in zip(ffi.unpack(words, count[0]), model.words(task).tolist()):
+            if word != was:
+                is_constant = (was >> 16 & 0xFFFFFFFF) < model.constants
+                seen.add((is_constant, (word - was) >> 16))
+    assert seen == {(True, bases[0]), (False, bases[1])}
 
 
 def test_a_task_whose_addresses_are_not_those_that_the_file_relocates_is_not_understood():

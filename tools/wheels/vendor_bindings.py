@@ -43,6 +43,8 @@ class Way:
     is_float: bool = False
     #: rknn_inputs_set and rknn_outputs_get.
     is_copying: bool = False
+    #: Mask of the cores of a run; 0: as the runtime chooses.
+    cores: int = 0
 
 
 UINT8, INT8, FLOAT32 = TensorType.UINT8, TensorType.INT8, TensorType.FLOAT32
@@ -63,6 +65,11 @@ COPYING = (
     Way("set float32", FLOAT32, is_copying=True),
     Way("set own pass_through", pass_through=True, is_copying=True),
     Way("set uint8 -> get float32", UINT8, is_float=True, is_copying=True),
+)
+#: For SoCs with so many cores.
+SEVERAL_CORES = (
+    Way("uint8 on two cores", UINT8, cores=lib.RKNN_NPU_CORE_0_1),
+    Way("uint8 on three cores", UINT8, cores=lib.RKNN_NPU_CORE_0_1_2),
 )
 INPUT_QUERIES = lib.RKNN_QUERY_INPUT_ATTR, lib.RKNN_QUERY_NATIVE_INPUT_ATTR
 OUTPUT_QUERIES = {
@@ -137,6 +144,9 @@ class Client:
         status = lib.rkr_set_io_mem(self.handle, self.context, self.memories[-1], attr)
         self._check("rknn_set_io_mem", status)
         return data
+
+    def choose_cores(self, mask: int) -> None:
+        self._check("rknn_set_core_mask", lib.rkr_set_core_mask(self.handle, self.context, mask))
 
     def run(self) -> None:
         for memory in self.memories:

@@ -375,17 +375,11 @@ static void run_entry(context *c, uint8_t *region, uint64_t base, uint32_t index
 #define CHAIN_WORDS 4
 #define VALUE ((uint64_t)UINT32_MAX << 16)
 
-/* `submit FLAGS CORES PRIORITY HAS_BASE`, a `range` for each core, then `task NODE ENABLED
- * INTERRUPTS CLEARED FLAGS` and its words, the chain's four among them; addresses are left out. */
-static void trace(const char *path, const uint8_t *region, const struct npu_submit *submit,
-                  uint64_t tasks, uint32_t start, uint32_t count) {
-    FILE *log = needed(fopen(path, "a"));
-    fprintf(log, "submit %u %u %d %d\n", submit->flags, submit->core_mask, submit->priority,
-            submit->base != 0);
-    fprintf(log, "range %u %u\n", submit->task_start, submit->task_number);
-    for (uint32_t i = 0; i < NPU_CORES; i++) {
-        fprintf(log, "range %u %u\n", submit->cores[i].start, submit->cores[i].number);
-    }
+/* The tasks of one core: `core`, then for each `task NODE ENABLED INTERRUPTS CLEARED FLAGS` and its
+ * words, the chain's four among them; addresses are left out. */
+static void trace_core(FILE *log, const uint8_t *region, const struct npu_submit *submit,
+                       uint64_t tasks, uint32_t start, uint32_t count) {
+    fprintf(log, "core\n");
     for (uint32_t i = start; i < start + count; i++) {
         const task_entry task = task_at(region, tasks, i);
         const uint64_t at = task.commands + (task.commands < submit->base ? submit->base : 0);
@@ -400,6 +394,25 @@ static void trace(const char *path, const uint8_t *region, const struct npu_subm
         }
         fputc('\n', log);
     }
+}
+
+/* `submit FLAGS CORES PRIORITY HAS_BASE`, and the tasks of each core. */
+static void trace(const char *path, const uint8_t *region, const struct npu_submit *submit,
+                  uint64_t tasks) {
+    FILE *log = needed(fopen(path, "a"));
+    const uint32_t cores = (uint32_t)__builtin_popcount(submit->core_mask);
+    fprintf(log, "submit %u %u %d %d\n", submit->flags, submit->core_mask, submit->priority,
+            submit->base != 0);
+    if (cores < 2) {
+        const bool is_listed = submit->cores[0].number != 0;
+        trace_core(log, region, submit, tasks,
+                   is_listed ? submit->cores[0].start : submit->task_start,
+                   is_listed ? submit->cores[0].number : submit->task_number);
+    }
+    for (uint32_t i = 0; cores >= 2 && i < cores; i++) { /* of three, the last three are theirs */
+        const uint32_t at = cores == 2 ? i : i + 2;
+        trace_core(log, region, submit, tasks, submit->cores[at].start, submit->cores[at].number);
+    }
     fclose(log);
 }
 
@@ -413,7 +426,7 @@ int npu_run(uint8_t *region, struct npu_submit *submit, uint64_t tasks) {
         return 0;
     }
     if (path != NULL) {
-        trace(path, region, submit, tasks, start, count);
+        trace(path, region, submit, tasks);
         return 0;
     }
     uint64_t at = 0;

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from vendor_bindings import (
     COPYING,
+    SEVERAL_CORES,
     ZERO_COPY,
     CallFailed,
     Client,
@@ -32,7 +33,7 @@ from vendor_bindings import (
 
 from rknn_runtime.modelfile import read_layers
 from rknn_runtime.modelfile.reader import read
-from rknn_runtime.modelfile.soc import FULL_RUNTIME
+from rknn_runtime.modelfile.soc import FULL_RUNTIME, find_soc
 from rknn_runtime.npu.library import open_library
 
 #: Words behind a task's own that lead to the next one.
@@ -55,12 +56,13 @@ class Task:
     interrupts: int
     cleared: int
     flags: int
+    core: int
     words: tuple[str, ...]
 
     @property
-    def identity(self) -> tuple[int, int, int]:
+    def identity(self) -> tuple[int, int, int, int]:
         """What tells it from other tasks of the model."""
-        return self.node, self.enabled, len(self.words)
+        return self.core, self.node, self.enabled, len(self.words)
 
 
 @dataclass
@@ -71,7 +73,6 @@ class Job:
     cores: int
     priority: int
     has_base: bool
-    ranges: list[tuple[int, int]] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
 
 
@@ -83,11 +84,12 @@ def read_jobs(path: Path) -> list[Job]:
         if kind == "submit":
             flags, cores, priority, has_base = map(int, words)
             jobs.append(Job(flags, cores, priority, bool(has_base)))
-        elif kind == "range":
-            jobs[-1].ranges.append((int(words[0]), int(words[1])))
+            core = -1
+        elif kind == "core":
+            core += 1
         else:
-            node, enabled, interrupts, cleared, flags = map(int, words[:5])
-            jobs[-1].tasks.append(Task(node, enabled, interrupts, cleared, flags, tuple(words[5:])))
+            numbers = map(int, words[:5])
+            jobs[-1].tasks.append(Task(*numbers, core, tuple(words[5:])))
     return jobs
 
 
@@ -101,6 +103,8 @@ def submitted(library: str | None, model: bytes, way: Way, number: int) -> list[
             os.environ["RKNN_OPEN_ASK"] = "never"
             try:
                 with Client(open_library(library), model, library is None or is_full) as client:
+                    if way.cores:
+                        client.choose_cores(way.cores)
                     (run_copying if way.is_copying else run_bound)(client, way, number)
             except CallFailed as error:
                 return str(error)
@@ -162,6 +166,13 @@ def task_differences(theirs: Task, ours: Task) -> list[str]:
     return found
 
 
+def ways_of(model: bytes, is_full: bool) -> tuple[Way, ...]:
+    """Return the ways to bind and run a model that its SoC has."""
+    soc = find_soc(read(model).soc)
+    several = [way for way in SEVERAL_CORES if soc and way.cores < 1 << soc.cores]
+    return (*ZERO_COPY, *COPYING, *several) if is_full else ZERO_COPY
+
+
 def main() -> None:
     library, path = sys.argv[1:]
     model = Path(path).read_bytes()
@@ -170,7 +181,7 @@ def main() -> None:
     total: Counter[str] = Counter()  # of ways
     last: dict[str, str] = {}
     equal = explained = ways = 0
-    for number, way in enumerate(ZERO_COPY + COPYING if is_full else ZERO_COPY):
+    for number, way in enumerate(ways_of(model, is_full)):
         theirs = submitted(library or None, model, way, number)
         if isinstance(theirs, str):
             continue  # the vendor's runtime refuses this way

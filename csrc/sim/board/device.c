@@ -46,6 +46,7 @@
 #define PAGE 4096u
 #define MOST_BLOCKS 1024
 #define MOST_FILES 64
+#define MOST_CORES 3
 #define HANG_NS 500000000LL
 #define OBJECT 0xffffff8000000000u
 
@@ -53,7 +54,7 @@ struct block {
     size_t at, bytes; /* in the region: at is the NPU's address */
     uint8_t *cpu;
     uint32_t handle;
-    bool is_used, has_kernel_mapping;
+    bool is_used, has_kernel_mapping, is_cacheable;
 };
 
 /* A file of the device that is open. */
@@ -64,9 +65,9 @@ struct npu {
     uint8_t *cpu, *npu; /* the same memory from both sides; blocks that are files have their own */
     struct block blocks[MOST_BLOCKS];
     size_t used;
-    rkr_npu *machine;
-    int64_t ready_ns; /* rocket: the end of the last job */
-    int32_t status;   /* of it, as its fence tells: 1, or an error */
+    rkr_npu *machines[MOST_CORES]; /* its cores */
+    int64_t ready_ns;              /* rocket: the end of the last job */
+    int32_t status;                /* of it, as its fence tells: 1, or an error */
 };
 
 /* What a fence's file has in it. */
@@ -149,10 +150,12 @@ static struct npu *make_npu(void) {
     }
     made->npu =
         mmap(NULL, REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    made->machine = made->npu == MAP_FAILED
-                        ? NULL
-                        : open_npu(getenv("RKNN_BOARD_SOC"), made->npu, REGION_BYTES);
-    if (made->machine == NULL) {
+    bool is_whole = made->npu != MAP_FAILED;
+    for (int i = 0; is_whole && i < MOST_CORES; i++) {
+        made->machines[i] = open_npu(getenv("RKNN_BOARD_SOC"), made->npu, REGION_BYTES);
+        is_whole = made->machines[i] != NULL;
+    }
+    if (!is_whole) {
         free(made);
         return NULL;
     }
@@ -273,6 +276,7 @@ static struct block *make_block(struct npu *npu, uint64_t bytes) {
 }
 
 static void free_block(struct npu *npu, struct block *block) {
+    note("memory given back", (uint32_t)block->bytes);
     if (has_files()) { /* the file is the client's */
         munmap(block->cpu, block->bytes);
     }
@@ -304,14 +308,12 @@ static int rknpu_create(struct npu *npu, struct rknpu_memory *memory) {
         return refuse(ENOMEM, "no memory");
     }
     block->has_kernel_mapping = (memory->flags & RKNPU_KERNEL_MAPPING) != 0;
+    block->is_cacheable = (memory->flags & RKNPU_CACHEABLE) != 0;
+    note("memory", (uint32_t)block->bytes);
     memory->handle = block->handle;
     memory->object = OBJECT + (uint64_t)(block - npu->blocks);
     memory->address = block->at;
     return 0;
-}
-
-static uint32_t core_of(uint32_t mask) {
-    return mask == 2 ? 1 : mask == 4 ? 2 : 0;
 }
 
 /* What the IOMMU lets the NPU fetch. */
@@ -332,57 +334,122 @@ static uint32_t amount_of(uint32_t words) {
     return (words + 4 + at_once - 1) / at_once - 1;
 }
 
-static int rknpu_run(struct npu *npu, struct rknpu_submit *submit) {
+static uint32_t count_cores(void) {
+    const char *soc = getenv("RKNN_BOARD_SOC");
+    return strcmp(soc, "rk3588") == 0 ? 3 : strcmp(soc, "rk3576") == 0 ? 2 : 1;
+}
+
+static struct rknpu_task task_at(const struct block *list, uint32_t index) {
+    struct rknpu_task task;
+    memcpy(&task, list->cpu + index * sizeof task, sizeof task);
+    return task;
+}
+
+#define CNA_DATA_START ((uint64_t)0x0201 << 48 | 0x103c)
+
+/* RK3576's two cores share a buffer: where a task's data begin there tells whose half it takes. */
+static bool is_of_core(const struct npu *npu, const struct rknpu_task *task, uint32_t core) {
+    bool is_own = true;
+    for (uint32_t i = 0; i < task->words; i++) {
+        uint64_t word;
+        memcpy(&word, npu->npu + task->commands + i * sizeof word, sizeof word);
+        if ((word & ~((uint64_t)UINT32_MAX << 16)) == CNA_DATA_START) {
+            is_own = ((word >> 16 & 0xffff) != 0) == (core != 0);
+        }
+    }
+    return is_own || strcmp(getenv("RKNN_BOARD_SOC"), "rk3576") != 0;
+}
+
+/* The tasks of one core. */
+static int run_core(struct npu *npu, const struct rknpu_submit *submit, uint32_t core,
+                    uint32_t first, uint32_t count, bool is_shared) {
     const struct block *list = block_named(npu, submit->list);
-    const uint32_t core = core_of(submit->cores);
-    const uint32_t first = submit->of_core[core].first, count = submit->of_core[core].count;
-    if (submit->count == 0 || submit->cores > 7) {
-        return refuse(EINVAL, "a job without tasks, or for cores that there are not");
-    }
-    if ((submit->flags & RKNPU_BY_COMMANDS) == 0) {
-        return refuse(EINVAL, "a job that is not run by commands");
-    }
     if (!list->has_kernel_mapping) {
         crash("a list of tasks that it does not see");
     }
     if (count == 0 || ((uint64_t)first + count) * sizeof(struct rknpu_task) > list->bytes) {
         crash("tasks behind the list's end");
     }
-    struct rknpu_task begin, last;
-    memcpy(&begin, list->cpu + first * sizeof begin, sizeof begin);
-    memcpy(&last, list->cpu + (first + count - 1) * sizeof last, sizeof last);
-    if (!is_reachable(npu, begin.commands)) {
-        return refuse(ETIMEDOUT, "commands that the NPU does not reach");
+    const struct rknpu_task begin = task_at(list, first), last = task_at(list, first + count - 1);
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct rknpu_task task = task_at(list, i);
+        if (!is_reachable(npu, task.commands)) {
+            return refuse(ETIMEDOUT, "commands that the NPU does not reach");
+        }
+        if (!is_of_core(npu, &task, core)) {
+            return refuse(ETIMEDOUT, "tasks that take the other core's buffer, on core");
+        }
+        if (is_shared && task.node != begin.node) { /* one core would not wait for another */
+            return refuse(ETIMEDOUT, "several nodes that cores share");
+        }
     }
     uint32_t interrupts = 0;
-    note("cores", submit->cores);
-    note("tasks", count);
-    scramble_npu(npu->machine, seed++);
-    submit->done = run_npu(npu->machine, (uint32_t)begin.commands, amount_of(begin.words), count,
-                           (uint32_t)submit->base, &interrupts);
-    if (submit->done != count || interrupts != last.interrupts) {
-        return refuse(ETIMEDOUT, error_of_npu(npu->machine));
+    scramble_npu(npu->machines[core], seed++);
+    const uint32_t done =
+        run_npu(npu->machines[core], (uint32_t)begin.commands, amount_of(begin.words), count,
+                (uint32_t)submit->base, &interrupts);
+    return done == count && interrupts == last.interrupts
+               ? 0
+               : refuse(ETIMEDOUT, error_of_npu(npu->machines[core]));
+}
+
+/* Of SoCs with one core the kernel does not look at the ranges; of others not at the whole. */
+static int rknpu_run(struct npu *npu, struct rknpu_submit *submit) {
+    const uint32_t cores = count_cores();
+    uint32_t mask = submit->cores;
+    if (submit->count == 0 || mask >= 1u << cores) {
+        return refuse(EINVAL, "a job without tasks, or for cores that there are not");
     }
+    if ((submit->flags & RKNPU_BY_COMMANDS) == 0) {
+        return refuse(EINVAL, "a job that is not run by commands");
+    }
+    if (mask == 5 || mask == 6) {
+        return refuse(EINVAL, "a job that the kernel never starts");
+    }
+    mask = mask == 0 ? 1u << seed % cores : mask; /* whichever is free */
+    const uint32_t shares = (uint32_t)__builtin_popcount(mask);
+    note("cores", submit->cores);
+    for (uint32_t core = 0; core < cores; core++) {
+        const uint32_t place = shares == 3 ? core + 2 : core;
+        const uint32_t first = cores == 1 ? submit->first : submit->of_core[place].first;
+        const uint32_t count = cores == 1 ? submit->count : submit->of_core[place].count;
+        if ((mask >> core & 1) == 0) {
+            continue;
+        }
+        note("tasks", count);
+        if (run_core(npu, submit, core, first, count, shares > 1) != 0) {
+            return -1;
+        }
+    }
+    submit->done = submit->count;
     return 0;
 }
 
 /* What the driver tells: the hardware's version, its own (0.9.8), whether there is an IOMMU. */
-static uint32_t answer_of(uint32_t kind) {
-    return kind == RKNPU_HARDWARE_VERSION ? 0x46495245
-           : kind == RKNPU_DRIVER_VERSION ? 908
-                                          : kind == RKNPU_HAS_IOMMU && !has_files();
+static int rknpu_action(struct rknpu_action *action) {
+    switch (action->kind) {
+    case RKNPU_HARDWARE_VERSION:
+        action->value = 0x46495245;
+        return 0;
+    case RKNPU_DRIVER_VERSION:
+        action->value = 908;
+        return 0;
+    case RKNPU_HAS_IOMMU:
+        action->value = !has_files();
+        return 0;
+    default:
+        return refuse(EINVAL, "an action that it does not know");
+    }
 }
 
 static int rknpu_call(struct npu *npu, unsigned number, void *argument) {
-    struct rknpu_action *action = argument;
     struct rknpu_map *map = argument;
     const struct rknpu_destroy *gone = argument;
     const struct rknpu_sync *sync = argument;
     struct block *block;
     switch (number) {
     case RKNPU_ACTION:
-        action->value = answer_of(action->kind);
-        return 0;
+        return rknpu_action(argument);
     case RKNPU_SUBMIT:
         return rknpu_run(npu, argument);
     case RKNPU_CREATE:
@@ -403,6 +470,9 @@ static int rknpu_call(struct npu *npu, unsigned number, void *argument) {
         return 0;
     case RKNPU_SYNC:
         block = block_named(npu, sync->object);
+        if (!block->is_cacheable) {
+            return refuse(EINVAL, "caches of memory that has none");
+        }
         if (sync->offset > block->bytes || sync->bytes > block->bytes - sync->offset) {
             return refuse(EINVAL, "caches behind a memory's end");
         }
@@ -465,7 +535,8 @@ static bool rocket_task(struct npu *npu, const uint8_t *at, size_t bytes) {
     const uint32_t heard = task.interrupts == 0 ? 0x300 : task.interrupts;
     uint32_t interrupts = 0;
     return task.count != 0 && is_reachable(npu, task.commands) &&
-           run_npu(npu->machine, task.commands, (task.count + 1) / 2 - 1, 1, 0, &interrupts) == 1 &&
+           run_npu(npu->machines[0], task.commands, (task.count + 1) / 2 - 1, 1, 0, &interrupts) ==
+               1 &&
            (interrupts & heard) != 0;
 }
 
@@ -480,14 +551,14 @@ static void rocket_run(struct npu *npu, const struct rocket_job *job) {
     const uint8_t *at = (const uint8_t *)(uintptr_t)job->tasks;
     uint32_t done = 0;
     note("tasks", job->n_tasks);
-    scramble_npu(npu->machine, seed++);
+    scramble_npu(npu->machines[0], seed++);
     while (done < job->n_tasks && rocket_task(npu, at, job->task_bytes)) {
         at += job->task_bytes;
         done++;
     }
     const bool hangs = done < job->n_tasks;
     if (hangs) {
-        refuse(EINVAL, error_of_npu(npu->machine));
+        refuse(EINVAL, error_of_npu(npu->machines[0]));
     }
     const int64_t hang_ns = hangs ? HANG_NS : 0;
     npu->ready_ns = take_core(hang_ns) + hang_ns;
