@@ -245,8 +245,8 @@ int rkr_emu_get_task(const rkr_emu *emu, uint32_t task, rkr_emu_task *out) {
 
 int rkr_emu_get_commands(const rkr_emu *emu, uint32_t task, int is_whole, const uint32_t base[2],
                          uint64_t *words, size_t *count) {
-    if (emu == NULL || count == NULL || (words != NULL && base == NULL) || task >= emu->n_tasks || emu->model->words == NULL ||
-        (is_whole && emu->whole == NULL)) {
+    if (emu == NULL || count == NULL || (words != NULL && base == NULL) || task >= emu->n_tasks ||
+        emu->model->words == NULL || (is_whole && emu->whole == NULL)) {
         return RKR_ERR_ARGUMENT;
     }
     const emu_task_entry *entry = &emu->model->tasks[task];

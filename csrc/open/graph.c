@@ -58,9 +58,28 @@ static bool share_weights(open_program *program) {
            open_map_at(open_weights_block(program->weights), program->at);
 }
 
+/* Whether a Reshape leaves every byte where it is: its output lies where its input does, with the
+ * same channels in the same groups of as many pixels. */
+static bool is_in_place(const open_program *program, const rkr_emu_node *node) {
+    rkr_emu_tensor from, to;
+    if (strcmp(node->op, "Reshape") != 0 || node->n_inputs == 0 || node->n_outputs != 1 ||
+        rkr_emu_get_tensor(program->emulator, node->inputs[0], &from) != RKR_OK ||
+        rkr_emu_get_tensor(program->emulator, node->outputs[0], &to) != RKR_OK) {
+        return false;
+    }
+    const bool is_blocked = from.layout == RKR_EMU_NC1HWC2 && from.n_native == 5 && !from.is_pixel;
+    return is_blocked && to.layout == from.layout && to.n_native == 5 && !to.is_pixel &&
+           from.n_dims == 4 && to.n_dims == 4 && from.address == to.address &&
+           from.span_bytes == to.span_bytes && from.type == to.type && from.kind == to.kind &&
+           from.quantized == to.quantized && from.scale == to.scale &&
+           from.zero_point == to.zero_point && from.dims[0] == to.dims[0] &&
+           from.dims[1] == to.dims[1] && from.native[1] == to.native[1] &&
+           from.native[4] == to.native[4];
+}
+
 static void place_node(open_program *program, uint32_t index, const rkr_emu_node *node) {
     open_node *placed = &program->nodes[index];
-    if (node->verdict == RKR_EMU_NOTHING) {
+    if (node->verdict == RKR_EMU_NOTHING || (node->tasks == 0 && is_in_place(program, node))) {
         placed->place = RKNN_OPEN_NOTHING;
     } else if (node->tasks == 0) {
         placed->place = RKNN_OPEN_CPU;

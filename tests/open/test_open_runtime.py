@@ -74,6 +74,13 @@ def test_the_vendors_driver_runs_every_node(run):
     assert {op for op, on_npu, *_ in places if not on_npu} == {"Reshape"}
 
 
+def test_a_reshape_that_moves_no_byte_ends_no_job(run):
+    """As on librknnmrt, whose network is one job, too; outputs as ever."""
+    path = TESTS / "data" / "models" / "cat1x2100_c33_rv1106.rknn"
+    assert all(on_npu for _, on_npu, *_ in run("rknpu-heap", "rv1106", PLACES, path))
+    assert run("rknpu-heap", "rv1106", EQUAL, path) == {str(path): True}
+
+
 HANGS = """\
 from rknn_runtime.errors import RknnTimeoutError
 with Model(sys.argv[1], library="open") as model:
