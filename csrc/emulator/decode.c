@@ -345,11 +345,14 @@ static bool is_relocated(const decoder *d, uint32_t number) {
     return d->is_address[block][d->group[block]][(number & 0x3ff) >> 2] != 0;
 }
 
-/* Whether the file relocates a stage's values of channels, which RK3576 has in two places. */
+/* Whether the file relocates a stage's values of channels and, on RK3576, the constants that the
+ * register before says to be read from another place. */
 static bool has_values(const decoder *d, const emu_stage *stage, uint32_t number) {
-    const bool has_two = d->emu->soc->family == EMU_RK3576;
-    return stage->block_parts == 0 || is_relocated(d, number) ||
-           (has_two && is_relocated(d, number + 4));
+    const uint32_t block = number >> 12, parts = (number & 0x3ff) / 4 - 1;
+    const bool has_constants = d->emu->soc->family == EMU_RK3576 &&
+                               (d->registers[block][d->group[block]][parts] & 0x1e) != 0;
+    return (stage->block_parts == 0 || is_relocated(d, number)) &&
+           (!has_constants || is_relocated(d, number + 4));
 }
 
 /* Whether all addresses that a task uses are the file's to relocate. */

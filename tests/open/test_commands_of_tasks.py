@@ -152,6 +152,14 @@ def test_a_task_whose_addresses_are_not_those_that_the_file_relocates_is_not_und
     assert any("register 40fc, which is relocated" in moved.refusal(task) for task in tasks)
 
 
+def test_constants_of_rk3576_that_are_not_relocated_are_not_understood():
+    """Register 5028 says that 5030 has the address of some, which here is 0."""
+    good = (DATA / "emulator" / "single_rk3576.rknn").read_bytes()
+    parts = re.compile(rb"(\x28\x50)\x00(?=...\x01\x20)", re.DOTALL)
+    changed = Commands(parts.sub(lambda found: found[1] + b"\x10", good, count=1))
+    assert any("not relocated" in changed.refusal(task) for task in range(changed.tasks))
+
+
 def test_a_task_in_full_writes_every_register_that_the_file_wrote_before_it():
     """It begins with a group of registers of its own, and has no fewer words."""
     model = Commands(SHAPES)
