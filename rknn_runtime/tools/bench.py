@@ -22,7 +22,7 @@ from rknn_runtime.conversion.verdict import KEEP, LOOK, Advice, verdict_part
 from rknn_runtime.enums import CoreMask
 from rknn_runtime.errors import RknnError, UnavailableError
 from rknn_runtime.modelfile.layers import read_layers
-from rknn_runtime.modelfile.prediction import predict
+from rknn_runtime.modelfile.prediction import DRIVERS, predict
 from rknn_runtime.modelfile.reader import read
 from rknn_runtime.npu.library import Library
 from rknn_runtime.npu.model import Model
@@ -157,6 +157,11 @@ class Result(NamedTuple):
                 f"({predicted['fastest_ms']:.3g} to {predicted['slowest_ms']:.3g}); measured: "
                 f"{self.timings[0].summary('run')['p50']:.3g} ms"
             )
+            if _driver(about) == "rocket":
+                yield (
+                    f"predicted at {DRIVERS['rocket'][1]} MHz, at which a kernel with rocket "
+                    "starts the NPU: a fifth of the vendor's clock"
+                )
         memory = about["memory"]
         yield (
             f"weights {memory['weight_bytes']} bytes, internal {memory['internal_bytes']}, "
@@ -327,7 +332,7 @@ def measure(
         interrupted = True
     about["interrupted"] = interrupted
     # Next to the time of an emulator, a predicted time of a board is misleading.
-    predicted = None if about["simulated"] else _predicted(model, about["soc"])
+    predicted = None if about["simulated"] else _predicted(model, about["soc"], _driver(about))
     about.update(predicted=predicted, before=before, after=state())
     about["memory"]["resident_kb"] = resident_kb()
     return Result(about, tuple(timings))
@@ -365,13 +370,21 @@ def _about(model: str | os.PathLike[str], loaded: Model) -> dict[str, Any]:
     }
 
 
-def _predicted(model: str | os.PathLike[str], soc: str | None) -> dict[str, float] | None:
+def _predicted(
+    model: str | os.PathLike[str], soc: str | None, driver: str | None = None
+) -> dict[str, float] | None:
     """Return the predicted time of a run; None if it is unknown, as for float16."""
     try:
-        found = predict(read_layers(model), soc or "", batch=read(model).batch)
+        layers, batch = read_layers(model), read(model).batch
+        found = predict(layers, soc or "", batch=batch, driver=driver)
     except RknnError:
         return None
     return {name: getattr(found, name) for name in ("ms", "fastest_ms", "slowest_ms")}
+
+
+def _driver(about: Mapping[str, Any]) -> str | None:
+    """Return the kernel's driver under the open runtime, None under another one."""
+    return about["driver"].split(" ")[0] if "rknn_open" in about["runtime"] else None
 
 
 def _one_context(

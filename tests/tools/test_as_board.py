@@ -117,6 +117,15 @@ def test_info_shows_where_nodes_run(tmp_path):
     assert "not loaded: rknn_init" in done.stdout
 
 
+def test_bench_names_the_clock_of_a_mainline_kernel(tmp_path):
+    """And predicts with it."""
+    words = ["bench", str(MODEL), "--frames", "3", "--warm-up", "1"]
+    done = beside_driver(
+        tmp_path, "rocket", f"from rknn_runtime.cli.main import main; main({words})"
+    )
+    assert "predicted at 200 MHz" in done.stdout, done.stderr
+
+
 def test_verify_shows_which_kinds_of_task_a_kernel_runs(tmp_path):
     """It asks again, about a model's own kinds, too: of two answers the later one counts."""
     code = (
