@@ -224,15 +224,14 @@ def refuse_overlaps(
 class SeenOuts:
     """The arrays of an ``out`` that `refuse_overlaps` passed, so that it need not be asked again.
 
-    Neither they nor the last inputs are kept alive.
+    They are not kept alive.
     """
 
-    __slots__ = ("_ins", "_refs", "_spans")
+    __slots__ = ("_refs", "_spans")
 
     def __init__(self, outs: Sequence[Array]) -> None:
         self._refs = list(map(weakref.ref, outs))
         self._spans = list(map(_span, outs))
-        self._ins: list[weakref.ref[Array]] = []
 
     def has(self, outs: Sequence[Array], inputs: Sequence[object]) -> bool:
         """Tell whether these are the arrays, and no input lies where one of them lies."""
@@ -241,12 +240,6 @@ class SeenOuts:
         for ref, array in zip(self._refs, outs):
             if ref() is not array:
                 return False
-        if len(inputs) == len(self._ins):
-            for ref, source in zip(self._ins, inputs):
-                if ref() is not source:
-                    break
-            else:
-                return True
         for source in inputs:
             if type(source) is not _ndarray:
                 return False
@@ -257,7 +250,6 @@ class SeenOuts:
             for begin, end in self._spans:
                 if begin < last and first < end:
                     return False
-        self._ins = list(map(weakref.ref, inputs))  # type: ignore[arg-type]
         return True
 
 
