@@ -84,7 +84,7 @@ def test_a_checkout_that_is_not_compiled_says_what_to_do(tmp_path):
 
 def test_the_import_is_lean():
     """Modules that are needed later are not imported: a board's CPU is slow."""
-    heavy = "logging PIL cv2 onnxruntime rknn_runtime.sim rknn_runtime.modelfile importlib.metadata"
+    heavy = "logging PIL cv2 onnxruntime rknn_runtime.sim importlib.metadata"
     code = (
         "import numpy, sys; before = set(sys.modules); import rknn_runtime.npu.model;"
         f"print(sorted(set({heavy.split()!r}) & (set(sys.modules) - before)))"

@@ -124,6 +124,13 @@ def coefficients_apart(graph: OnnxGraph, tail: Tail) -> Tail:
     return tail._replace(scales=tuple(scales))
 
 
+def has_form_of_faces(tail: Tail) -> bool:
+    """Whether each scale is one convolution of as many channels as YOLOv5-face has."""
+    ends = {scale.tensors[0] for scale in tail.scales if len(scale.tensors) == 1}
+    is_whole = len(ends) == len(tail.scales) and not tail.kept
+    return is_whole and {n for _, n in ends} == {_ANCHORS * _FACE}
+
+
 def points_apart(graph: OnnxGraph, tail: Tail) -> Tail:
     """Split the points of YOLOv5-face off the convolutions, so that they get their scale.
 
@@ -135,10 +142,9 @@ def points_apart(graph: OnnxGraph, tail: Tail) -> Tail:
         graph: The graph, which gets new convolutions if the tail has this form.
         tail: The place where the head begins.
     """
-    ends = {scale.tensors[0] for scale in tail.scales if len(scale.tensors) == 1}
-    if len(ends) != len(tail.scales) or tail.kept or {n for _, n in ends} != {_ANCHORS * _FACE}:
+    if not has_form_of_faces(tail):
         return tail
-    whole = {name for name, _ in ends}
+    whole = {scale.tensors[0][0] for scale in tail.scales}
     scored = set()
     for node in graph.nodes:
         shape = graph.shape(node.input[0]) if node.op_type == "Sigmoid" else None

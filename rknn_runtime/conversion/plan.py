@@ -21,6 +21,7 @@ from rknn_runtime.conversion.cut import (
     coefficients_apart,
     distributions_apart,
     find_tail,
+    has_form_of_faces,
     points_apart,
 )
 from rknn_runtime.conversion.graph import OnnxGraph
@@ -158,6 +159,8 @@ def _cut(
         kind["head"] = "yolov5-seg"
     elif head in ("auto", "yolov5-face") and (faces := points_apart(graph, tail)) != tail:
         parted, kind["head"] = faces, "yolov5-face"
+    elif head == "auto" and has_form_of_faces(tail):  # of eleven classes
+        kind["head"] = "yolov5"
     elif head in ("auto", "picodet", "nanodet", "nanodet-plus"):
         parted, name = distributions_apart(graph, tail)
         kind["head"] = name if head == "auto" else head

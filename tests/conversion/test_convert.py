@@ -211,7 +211,7 @@ def test_parameters_reach_the_toolkit_by_their_names(toolkit, network, capsys):
     [
         ({"target": 1.5}, "target: expected a number above 0 and up to 1"),
         ({"calibrate": None}, "a folder of images to calibrate with"),
-        ({"without": ["magic"]}, "without: expected names of ranges, channels, bias, float16"),
+        ({"without": ["magic"]}, "without: expected names of channels, weights, ranges, float16"),
         ({"config": {"quantized_algorithm": "mmse"}}, "quantized_algorithm: expected none with"),
         ({"build": {"rknn_batch_size": 2}}, "rknn_batch_size: expected none with a target"),
     ],

@@ -101,7 +101,7 @@ def _scale_of(attr: TensorAttr, input_size: Size, n: int) -> _Scale | str:
         and input_size[1] % form.width == 0
         and input_size[0] * form.width == input_size[1] * form.height
     ]
-    if shape[0] != 1 or len(forms) != 1:
+    if shape[:1] != (1,) or len(forms) != 1:
         problem = "can be read in two ways" if len(forms) == 2 else "has another form"
         return (
             f"expected outputs [1, {n} * (5 + classes), h, w], [1, {n}, h, w, 5 + classes] or "

@@ -177,7 +177,9 @@ class SceneDecoder(FrameDecoder):
         self._threshold: float | None = None
         self._stored = 0.0
         if confidence and form.channels is None:
-            raise ValueError("confidence: expected False, as the output has numbers of classes")
+            raise ValueError(
+                "confidence: expected False, as the output has numbers of classes, got True"
+            )
         self._cells: Any = None
         if confidence:
             self._cells = _Cells(form)
