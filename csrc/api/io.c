@@ -17,7 +17,8 @@ static int check_input_mini(const api_context *ctx, uint32_t index, const api_me
     const api_port *port = &ctx->ports[index];
     if (port->pass_through) {
         const bool is_native = port->type == api_tensor_of(ctx, index)->attr[API_NATIVE].type;
-        return is_native && port->type != RKNN_TENSOR_INT64 ? RKNN_SUCC : RKNN_ERR_PARAM_INVALID;
+        const bool is_taken = port->type != RKNN_TENSOR_INT64 && port->type != RKNN_TENSOR_FLOAT16;
+        return is_native && is_taken ? RKNN_SUCC : RKNN_ERR_PARAM_INVALID;
     }
     return mem->size >= attr->size_with_stride ? RKNN_SUCC : RKNN_ERR_PARAM_INVALID;
 }

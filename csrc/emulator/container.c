@@ -298,7 +298,8 @@ static int fill_standard(loader *l, const uint64_t *addresses, uint64_t constant
     }
     constants = split_memory(model, constants);
     internal = (internal + 63) / 64 * 64;
-    const int status = allocate_memory(l, constants, internal + MEETING_BYTES * (model->cores > 1));
+    const int status =
+        allocate_memory(l, constants, internal + (model->cores > 1 ? MEETING_BYTES : 0));
     if (status != RKR_OK) {
         return status;
     }

@@ -17,10 +17,18 @@ from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.npu.memory import TensorMemory, turns_of
 from rknn_runtime.tensor import TensorAttr
 
-_NO_INT64 = (
-    "librknnmrt takes no int64 that it is not to convert (2.3.2 was seen to refuse it): export the "
-    "network with this input as int32 or float32, with a Cast behind it where it must be int64"
-)
+#: What librknnmrt does not take as it is, and what to do.
+_NOT_TAKEN = {
+    TensorType.INT64: (
+        "librknnmrt takes no int64 that it is not to convert (2.3.2 was seen to refuse it): export "
+        "the network with this input as int32 or float32, with a Cast behind it where it must be "
+        "int64"
+    ),
+    TensorType.FLOAT16: (
+        "librknnmrt takes no float16 that it is not to convert (2.3.2 was seen to refuse it): "
+        "begin the network with a layer that runs in int8, such as a convolution"
+    ),
+}
 
 
 class Binding:
@@ -101,10 +109,8 @@ class Binding:
         if status:
             memory.bind(noted)
             self._held = held
-            is_refused_int64 = (
-                status == lib.RKNN_ERR_PARAM_INVALID and self._info.type == TensorType.INT64
-            )
-            detail = _NO_INT64 if is_refused_int64 else ""
+            is_refused = status == lib.RKNN_ERR_PARAM_INVALID
+            detail = _NOT_TAKEN.get(self._info.type, "") if is_refused else ""
             context.check_status(status, f"rknn_set_io_mem({self.name})", detail)
         self._memory = memory
         self._drop()

@@ -14,6 +14,7 @@ from rknn_runtime.errors import (
     AllocationError,
     ClosedError,
     InvalidModelError,
+    InvalidParameterError,
     OperationFailedError,
     RknnError,
     UnavailableError,
@@ -338,6 +339,18 @@ def test_integers_that_are_not_quantized_take_their_own_dtype_only():
         same(model(ids)[0], case.expected[0])
         with pytest.raises(TypeError, match="expected dtype int64, got float32"):
             model.run(ids.astype(np.float32))
+
+
+def test_the_mini_runtime_takes_no_float16():
+    """Librknnmrt 2.3.2 refuses to pass it through; the simulated one does, too."""
+    attr = describe_input(
+        "x", (1, 8), soc="rv1106", dtype=TensorType.FLOAT16, zero_point=None, scale=None
+    )
+    case = recorded("rv1106", inputs=[attr], input_arrays=[np.zeros((1, 8), np.float16)])
+    with pytest.raises(
+        InvalidParameterError, match="begin the network with a layer that runs in int8"
+    ):
+        Model(case.data, library="sim")
 
 
 # Attributes and queries

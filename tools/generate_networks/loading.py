@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rknn_runtime import GeneralModel, Model, modelfile
+from rknn_runtime import GeneralModel, Model, TensorType, modelfile
 from rknn_runtime.rknnlite import RKNNLite
 
 
@@ -25,6 +25,9 @@ def load(rknn: bytes, is_mini: bool) -> str:
         path = Path(folder) / "network.rknn"
         path.write_bytes(rknn)
         ways = [_describe, _run_model, _run_lite] + ([] if is_mini else [_run_general])
+        inputs = modelfile.read(path).inputs
+        if is_mini and any(attr.dtype is TensorType.FLOAT16 for attr in inputs):
+            ways = [_describe]  # librknnmrt takes none
         for way in ways:
             try:
                 with contextlib.redirect_stderr(io.StringIO()):
