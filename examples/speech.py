@@ -3,7 +3,7 @@
     python speech.py MODEL speech.wav [--library sim]
 
 The model is the zoo's wav2vec2: float samples at 16 kHz in, a score of each character for each
-fiftieth of a second out. What is longer than its input is read in parts.
+fiftieth of a second out. Longer recordings are read in parts.
 """
 
 from __future__ import annotations

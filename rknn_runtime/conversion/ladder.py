@@ -450,7 +450,7 @@ def _whole(nodes: Sequence[Any], group: Sequence[str]) -> list[str]:
     ]
 
 
-#: The steps by their names. What a range is worth shows where little else is lost.
+#: The steps by their names. Ranges come late: their gain shows once little else is lost.
 STEPS: dict[str, Step] = {
     "toolkit": _unchanged,
     "channels": _channels,

@@ -437,7 +437,7 @@ def _has_patches(net: Net, node: Any) -> bool:
 def _spread(
     arrays: Sequence[Array], node: Any, kernel: tuple[int, ...], groups: int
 ) -> tuple[Array, Array]:
-    """Return the mean and the covariance of what the weights of each group are multiplied with."""
+    """Return the mean and the covariance of the inputs that each group of weights multiplies."""
     strides, steps = attribute(node, "strides", [1, 1]), attribute(node, "dilations", [1, 1])
     top, left, bottom, right = attribute(node, "pads", [0, 0, 0, 0])
     rng, parts = np.random.default_rng(0), []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rknn_runtime.modelfile.header import ModelHeader
     from rknn_runtime.modelfile.reader import ModelFile
 
-    #: What the first facts are read from.
+    #: Sources of the first facts.
     Facts = Union[ModelHeader, ModelFile]
 
 __all__ = [
@@ -131,7 +131,7 @@ def problems(header: Facts, *, soc: Soc | None = None, runtime: Runtime | None =
     return found
 
 
-#: The last version with one of `failures.failures` that does not come from a name.
+#: The last version with one of `failures.failures`, apart from those that come from a name.
 _LAST_UNLESS_NAMED = (1, 6, 0)
 
 

@@ -1,4 +1,4 @@
-"""What models have on which versions of librknnrt fail; apart from what every load checks."""
+"""Properties of models on which versions of librknnrt fail, apart from the checks of each load."""
 
 from __future__ import annotations
 

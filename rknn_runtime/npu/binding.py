@@ -17,15 +17,15 @@ from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.npu.memory import TensorMemory, turns_of
 from rknn_runtime.tensor import TensorAttr
 
-#: What librknnmrt does not take as it is, and what to do.
+#: Types that librknnmrt refuses to pass through, and the cure.
 _NOT_TAKEN = {
     TensorType.INT64: (
-        "librknnmrt takes no int64 that it is not to convert (2.3.2 was seen to refuse it): export "
+        "librknnmrt does not pass int64 through (2.3.2 was seen to refuse it): export "
         "the network with this input as int32 or float32, with a Cast behind it where it must be "
         "int64"
     ),
     TensorType.FLOAT16: (
-        "librknnmrt takes no float16 that it is not to convert (2.3.2 was seen to refuse it): "
+        "librknnmrt does not pass float16 through (2.3.2 was seen to refuse it): "
         "begin the network with a layer that runs in int8, such as a convolution"
     ),
 }

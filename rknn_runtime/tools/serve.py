@@ -1,4 +1,4 @@
-"""Show a live image and what was found in it to browsers.
+"""Show a live image and its results to browsers.
 
 The server is the standard library's: it adds 7 MB of memory and 40 ms to the start, starlette with
 uvicorn 15 MB and 250 ms, and boards have from 128 MB. uvicorn does not limit the time of slow

@@ -153,9 +153,7 @@ def draw_objects(
         )
     if writer is not None:
         writer.paint(paper[ranked], ink[ranked])
-    if isinstance(image, np.ndarray):
-        return canvas.pixels if out is None else out
-    return import_pillow().Image.fromarray(canvas.pixels)
+    return _drawn(canvas, image, out)
 
 
 def draw_captions(
@@ -182,9 +180,7 @@ def draw_captions(
     writer.stack(captions)
     paper, ink = (table[np.arange(len(captions)) % len(table)] for table in _colors())
     writer.paint(paper if order == "RGB" else np.ascontiguousarray(paper[:, ::-1]), ink)
-    if isinstance(image, np.ndarray):
-        return canvas.pixels if out is None else out
-    return import_pillow().Image.fromarray(canvas.pixels)
+    return _drawn(canvas, image, out)
 
 
 def _check_places(
@@ -229,6 +225,13 @@ def _canvas(image: Any, pixels: NDArray[np.uint8], out: NDArray[np.uint8] | None
     if out is not image:
         _copy(pixels, canvas.pixels)
     return canvas
+
+
+def _drawn(canvas: Canvas, image: Any, out: NDArray[np.uint8] | None) -> Any:
+    """Return the drawing in the form of `image`: an array, or an image of Pillow."""
+    if isinstance(image, np.ndarray):
+        return canvas.pixels if out is None else out
+    return import_pillow().Image.fromarray(canvas.pixels)
 
 
 def _copy(pixels: NDArray[np.uint8], target: NDArray[np.uint8]) -> None:

@@ -160,7 +160,7 @@ class Segmentation:
         Raises:
             ImportError: `image` is a file and Pillow is not installed.
         """
-        from rknn_runtime.vision.drawing import _canvas, class_color
+        from rknn_runtime.vision.drawing import _canvas, _drawn, class_color
 
         pixels, order = as_pixels(image, color)
         if pixels.shape[:2] != self.class_map.shape:
@@ -182,9 +182,7 @@ class Segmentation:
             rgb = class_color(class_id) if palette is None else palette[class_id % len(palette)]
             stencil = np.ascontiguousarray(self.mask(class_id).view(np.uint8) * alpha)
             canvas.blend(stencil, 0, 0, bytes(rgb if order == "RGB" else rgb[::-1]))
-        if isinstance(image, np.ndarray):
-            return canvas.pixels if out is None else out
-        return import_pillow().Image.fromarray(canvas.pixels)
+        return _drawn(canvas, image, out)
 
     def to_dict(self, labels: Labels | None = None) -> dict[str, Any]:
         """Return the classes as plain Python values, ready for JSON.

@@ -190,8 +190,7 @@ class TextRecognizer(ImageModel):
         self.characters: tuple[str, ...] = self.decoder.characters
         self._settle(pad_value=pad_value, fit="stretch" if stretch else "line")
         self._made_with: dict[str, Any] = {
-            "characters": list(given), "blank": blank, "softmax": softmax,
-            "beam": beam,
+            "characters": list(given), "blank": blank, "softmax": softmax, "beam": beam,
             "input_color": input_color, "pad_value": pad_value, "stretch": stretch,
         }  # fmt: skip
 
