@@ -163,7 +163,7 @@ def mismatch(path: str) -> str | None:
         return (
             "built for uClibc, which this Python does not use; link the vendor's archive into "
             "this package instead (make wheel-static RKNN_STATIC_LIBRARY=librknnmrt.a, see "
-            "docs/boards.md), or take a glibc build of the runtime, or a Python of the board's "
-            "own uClibc system"
+            "docs/boards-rv1106.md), or take a glibc build of the runtime, or a Python of the "
+            "board's own uClibc system"
         )
     return None

@@ -278,7 +278,7 @@ RULES: tuple[Rule, ...] = (
         {facts.surroundings.interpreter.target}""", "{facts.refetch}"),
     Rule("library-libc", "library", "misfit=uClibc", """
         {facts.unfit.path} is for uClibc, and this Python is not. Link the vendor's static archive
-        into this package on a PC (docs/boards.md), or use a glibc build of it""",
+        into this package on a PC (docs/boards-rv1106.md), or use a glibc build of it""",
         "make wheel-static RKNN_STATIC_LIBRARY=librknnmrt.a "
         'TARGETS="--target manylinux-armv7l"'),
     Rule("library-libc", "library", "misfit=glibc|musl", """
