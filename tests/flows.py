@@ -1,4 +1,4 @@
-"""Every way to use the API, as a table: what a flow opens, a frame of it, and its end.
+"""Every way to use the API, as a table: how a flow opens, runs a frame, and ends.
 
 `tests/npu/test_fault_matrix.py` and `test_misuse_matrix.py` break each of them in every way, and
 `tools/soak.py` repeats each until a leak would show.

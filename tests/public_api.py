@@ -1,7 +1,7 @@
 """The public names with their parameters, as text.
 
 ``python tests/public_api.py > tests/data/public_api.txt`` writes the list that a test holds, for
-each release at least. What goes there is a change for users: CHANGELOG.md says what it needs.
+each release at least. A name that goes is a change for users, and needs an entry in CHANGELOG.md.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def attr_fields(attr: Any) -> dict[str, Any]:
 
 
 class Api:
-    """One context; every method is one call, and returns what the call returned."""
+    """One context; every method is one call, and returns its result."""
 
     def __init__(
         self, bundle: bytes, flags: int = 0, *, strict: bool = True, library: str = "sim"

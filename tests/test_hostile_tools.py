@@ -1,6 +1,6 @@
 """Hostile arguments of calls that reach C, and files of another form or without an end.
 
-The attacks are those of test_hostile_calls.py.
+test_hostile_calls.py has the attacks.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def test_the_version_is_that_of_the_project():
 
 @pytest.mark.parametrize("url", ["", "https://example.org/rknn"])
 def test_links_of_the_readme_lead_to_where_it_is_published(tmp_path, url):
-    """A package index has none of the files beside it; pictures come as they are."""
+    """A package index has none of the linked files; pictures come unchanged."""
     pytest.importorskip("pycparser")  # cffi builds with it; boards have none
     code = "from setuptools import build_meta as b; b.prepare_metadata_for_build_wheel('out')"
     (tmp_path / "out").mkdir()

@@ -14,7 +14,7 @@ from paths import PROJECT
 from videos import write_video
 
 MODEL = "examples/models/shapes_rk3588.rknn"
-#: Of Frigate and of Immich's models, what the recipes touch.
+#: The parts of Frigate and of Immich's models that the recipes touch.
 FRIGATE = """
 import sys, types
 class DetectionApi:
@@ -79,7 +79,7 @@ with TestClient(app) as client:
 
 
 def test_an_endpoint_that_is_too_slow(project, monkeypatch):
-    """One request waits until its time is over, and is cancelled; the one beside it is refused."""
+    """One request waits until its time is over, and is cancelled; the second one is refused."""
     pytest.importorskip("fastapi")
     pytest.importorskip("httpx")
     pytest.importorskip("multipart")

@@ -124,7 +124,7 @@ def test_channels_height_and_width_of_either_order(
     ],
 )
 def test_what_is_no_image_has_no_height(shape, layout):
-    """The shape stays as it is, and asking for a side raises with the reason."""
+    """The shape stays, and asking for a side raises with the reason."""
     attr = described(shape, layout)
     assert (attr.is_nhwc, attr.takes_pixels, attr.nchw_shape) == (False, False, shape)
     for name in ("channels", "height", "width"):

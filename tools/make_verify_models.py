@@ -87,7 +87,7 @@ class Question(Model):
         net.conv(x, (3, 4), 3, to=y)
 
     def padding(self, net: Net, x: str, channels: int, y: str, out: list[int]) -> None:
-        """The pixels at the left, at the right, above and below, each in a channel of its own."""
+        """The pixels at the left, at the right, above and below, each in a separate channel."""
         taps = np.zeros((4, 3, 3, 3), np.float32)
         for k, (row, column) in enumerate(((1, 0), (1, 2), (0, 1), (2, 1))):
             taps[k, k % 3, row, column] = 1

@@ -296,7 +296,7 @@ def test_a_container_of_the_other_runtime_is_warned_of() -> None:
 
 
 def test_emulate_tells_what_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The page lists every node that is not exact, the table has one word, JSON everything."""
+    """The page lists the inexact nodes, the table has one word, JSON everything."""
     floats, refused = MODELS / "fc1000_softmax_rv1106.rknn", MODELS / "i16_ic1_w37_rv1106.rknn"
     other = tmp_path / "old.rknn"
     other.write_bytes(handmade.standard_model([IMAGE], [IMAGE], target="rk2118"))

@@ -70,7 +70,7 @@ def test_masks_of_a_prompt(tmp_path, monkeypatch, capsys):
 
 
 def test_objects_of_words(tmp_path, monkeypatch, capsys):
-    """Boxes carry the words; those of texts that were not given are left out."""
+    """Boxes carry the words; boxes of texts that were not given are left out."""
     seen = []
 
     class Tokenizer:
@@ -107,7 +107,7 @@ def test_objects_of_words(tmp_path, monkeypatch, capsys):
 
 
 def test_speech(tmp_path, monkeypatch, capsys):
-    """Repeats are one, and what is longer than the input is read in two parts."""
+    """Repeats are one, and speech longer than the input is read in two parts."""
     scores = np.zeros((1, 6, 32))
     scores[0, range(6), [11, 5, 15, 15, 0, 15]] = 1  # H, E, L, L, nothing, L
     model = bundle(tmp_path / "m.rknn", [("samples", (1, 160), FLOAT)], [scores])

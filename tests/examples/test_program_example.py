@@ -18,7 +18,7 @@ from rknn_runtime.errors import LibraryLoadError
 Image = pytest.importorskip("PIL.Image")
 EXAMPLES = PROJECT / "examples"
 PROGRAMS = sorted(path.stem for path in EXAMPLES.glob("[a-z]*.py"))
-#: Of two models; what each wants besides.
+#: Two models, and their further arguments.
 CHAINS = {
     "segment_anything": ("--point", "1,1"),
     "yolo_world": ("--words", "a dog", "--tokenizer", "none.json"),

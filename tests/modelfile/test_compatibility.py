@@ -138,7 +138,7 @@ def test_what_a_runtime_was_seen_to_fail_on(
     zero_copy: bool,
     sentence: str | None,
 ) -> None:
-    """Versions that failed are refused before the call; newer versions are not."""
+    """Versions that failed are refused before the call; newer versions are allowed."""
     info = read(MODELS / "ic3_w37_rk3588.rknn")
     fields = {**vars(info), **change}
     for side in change.keys() & {"inputs", "outputs"}:

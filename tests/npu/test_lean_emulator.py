@@ -48,7 +48,7 @@ print(resident() - before, count * (first.model_bytes + first.internal_bytes), c
 def test_a_model_takes_what_it_says(name: str) -> None:
     """Constants and internal memory once, a tenth for what commands are decoded to, and tables.
 
-    A function's table has 64 kB, in pages of its own, one of them for the allocator.
+    A function's table has 64 kB in separate pages, one of them for the allocator.
     """
     command = [sys.executable, "-c", MEASURE, str(MODELS / f"{name}.rknn"), str(COUNT)]
     # glibc returns freed memory at once: the temporary memory of opening is left out.

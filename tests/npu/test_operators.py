@@ -42,7 +42,7 @@ def run(model):
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_a_function_computes_a_node(control, cls):
-    """Its results go to the next node: the outputs equal those of the model's own softmax."""
+    """Its results go to the next node: the outputs equal the model's own softmax."""
     with cls(SOFTMAX, library="sim") as model:
         expected = run(model)
     with cls(CUSTOM_SOFTMAX, library="sim") as model:
@@ -184,7 +184,7 @@ def test_ctrl_c_in_a_function(model):
 
 
 def test_a_function_that_returns_something(model):
-    """A return value would be lost, as functions write in place, so it is refused."""
+    """Functions write in place, so a return value, which would be lost, is refused."""
     model.register_custom_op(CUSTOM, lambda node, inputs, outputs: inputs[0])
     with pytest.raises(TypeError, match=r"expected None.*got ndarray"):
         run(model)

@@ -166,7 +166,7 @@ CALLS: dict[str, Callable[..., None]] = {
 def test_the_lines_of_a_failing_call_are_in_its_exception(talking, capfd, name):
     """The exception has the lines of both streams in their order, after the advice.
 
-    The streams have them, too. Lines that only inform and those of earlier calls are left out.
+    The streams have them, too. Lines that only inform, and lines of earlier calls, are left out.
     """
     with pytest.raises(RknnStatusError) as caught:
         CALLS[name](talking, f"rknn_{name}")

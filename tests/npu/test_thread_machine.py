@@ -58,7 +58,7 @@ def named(text: str) -> set[str]:
 def documented(kind: type, name: str) -> set[str]:
     """The exceptions in the docstrings of a method, of methods it refers to, and of its class.
 
-    A method without exceptions has those of its class.
+    A method without exceptions has its class's.
     """
     text = getattr(kind, name, kind).__doc__ or ""
     names = named(text)
@@ -264,7 +264,7 @@ def detect(detector, rng):
 
 
 def decode(detector, rng):
-    # The memory is not read: another thread's run writes there meanwhile.
+    # Do not read the memory: another thread's run writes there.
     assert len(detector.decoder([np.zeros_like(detector.model.output_raw(0))])) <= 1
 
 

@@ -1,4 +1,4 @@
-"""A stand-in for the NPU's device, and programs beside it."""
+"""A stand-in for the NPU's device, and programs that use it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def same(some, others):
 
 @pytest.fixture
 def run(tmp_path, beside_device):
-    """Return a function that runs a program beside the stand-in and returns what it prints."""
+    """Return a function that runs a program on the stand-in and returns its output."""
 
     def run_program(driver: str, soc: str, code: str, *words: object, **variables: str):
         ours = {**beside_device(driver, soc), "XDG_CACHE_HOME": str(tmp_path)}
@@ -58,7 +58,7 @@ def run(tmp_path, beside_device):
 
 @pytest.fixture
 def start(tmp_path, beside_device):
-    """Return a function that starts a program beside the stand-in, with pipes; it ends by itself.
+    """Return a function that starts a program on the stand-in, with pipes; it ends by itself.
 
     All of them share the answers about kinds of task, and rocket's core.
     """

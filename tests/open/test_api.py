@@ -1,4 +1,4 @@
-"""What programs ask of a runtime beside running: cores, runs that go on, memory of their own."""
+"""Features of a runtime beyond running: cores, runs in the background, outside memory."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Commands:
 
 
 def changes(path, form):
-    """Return what a binding makes of the file's words: (register, from, to)."""
+    """Return how a binding changes the file's words: (register, from, to)."""
     before, after = Commands(path), Commands(path)
     after.give(form)
     found = set()
@@ -126,7 +126,7 @@ def test_addresses_alone_depend_on_where_the_memory_is():
 
 
 def test_constants_have_a_base_of_their_own():
-    """Up to a whole number of pages, and room for what tasks read behind them."""
+    """Up to a whole number of pages, and room for reads past them."""
     model = Commands(SHAPES, page=4096)
     assert model.constants % 4096 == 0
     assert model.constants >= Commands(SHAPES).constants + 512
@@ -143,7 +143,7 @@ def test_constants_have_a_base_of_their_own():
 
 
 def test_a_task_whose_addresses_are_not_those_that_the_file_relocates_is_not_understood():
-    """What is added to another register was never checked; an address without it lies elsewhere."""
+    """A sum in another register was never checked; an address without it lies elsewhere."""
     good = SHAPES.read_bytes()
     results = re.compile(rb"\x20\x40(?=....\x01\x10)", re.DOTALL)  # 4020, of the DPU
     moved = Commands(results.sub(b"\xfc\x40", good, count=3))
@@ -161,7 +161,7 @@ def test_constants_of_rk3576_that_are_not_relocated_are_not_understood():
 
 
 def test_a_task_in_full_writes_every_register_that_the_file_wrote_before_it():
-    """It begins with a group of registers of its own, and has no fewer words."""
+    """It begins with a separate group of registers, and has no fewer words."""
     model = Commands(SHAPES)
     for task in range(model.tasks):
         part, full = model.words(task), model.words(task, whole=1)

@@ -29,6 +29,6 @@ print(json.dumps([len(found), all(found)]))
 
 @pytest.mark.parametrize("driver", ["rknpu", "rocket"])
 def test_duplicates_run_at_once_and_mix_nothing(run, driver):
-    """Three contexts on three threads have memory of their own."""
+    """Three contexts on three threads have separate memory."""
     path = DATA / "models" / "ic3_w37_rk3588.rknn"
     assert run(driver, "rk3588", THREADS, path) == [54, True]

@@ -55,7 +55,7 @@ with Model(sys.argv[1], library="open") as model:
 
 
 def test_a_kind_of_task_that_hangs_is_asked_once_and_left_to_the_cpu(run, tmp_path):
-    """Mainline's driver does not hear the interrupt of pooling: half a second, once for all."""
+    """Mainline's driver ignores the interrupt of pooling: half a second, once for all."""
     places = run("rocket", "rk3588", PLACES, SHAPES)
     assert {op for op, on_npu, *_ in places if not on_npu} == {"MaxPool", "Reshape"}
     assert all(tasks > 0 or reason for _, _, tasks, reason in places)
@@ -173,7 +173,7 @@ print(json.dumps(runs))
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_damaged_file_submits_no_address_outside_of_its_memory(run, driver):
-    """The stand-in ends the process where a task reads or writes what is not the model's."""
+    """The stand-in ends the process if a task reads or writes outside of the model."""
     rounds = int(os.environ.get("RKNN_TEST_MUTATIONS", "60"))
     path = TESTS / "data" / "models" / "ic3_w37_rk3588.rknn"
     assert run(driver, "rk3588", DAMAGED, path, 3, rounds) > 0

@@ -59,7 +59,7 @@ except OSError as error:
 
 
 def test_a_file_does_not_know_the_memory_of_another_one(run):
-    """Each open file has an address space of its own."""
+    """Each open file has its address space."""
     assert run("rocket", "rk3588", FOREIGN) == 2
 
 

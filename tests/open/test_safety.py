@@ -1,4 +1,4 @@
-"""Ways to reach the NPU that a program has not."""
+"""Ways to reach the NPU that a program lacks."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ print(json.dumps([os.waitpid(child, 0)[1], run() == first]))
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_forked_child_loads_its_own_model(run, driver):
-    """It opens the device anew."""
+    """It opens the device again."""
     assert run(driver, "rk3588", API + ANEW, SMALL) == [0, True]
 
 

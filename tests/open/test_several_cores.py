@@ -1,4 +1,4 @@
-"""Runs that several cores share, cores that have tasks of their own, and shared weights."""
+"""Runs that several cores share, cores with separate tasks, and shared weights."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_cores_that_share_a_run_give_the_bits_of_one(run):
         # The driver chooses; one; each node of two or of three; a vector has no tasks for them.
         ("rk3588", MODELS / "ic3_w37_rk3588.rknn", [0, 4, 3, 7], [{"0"}, {"4"}, {"3"}, {"7"}]),
         ("rk3588", MODELS / "rank1_in_vec_rk3588.rknn", [7], [{"1"}]),
-        # Of RK3576 in turn, as each core has tasks of its own; a MaxPool is for the first alone.
+        # RK3576 takes turns, as each core has separate tasks; a MaxPool is for the first alone.
         ("rk3576", TWO_CORES, [0, 0, 1, 2, 3], [{"1"}, {"2"}, {"1"}, {"2"}, {"1", "3"}]),
     ],
 )
 def test_jobs_name_the_cores_whose_tasks_they_have(start, soc, path, asked, expected):
-    """The stand-in refuses tasks on a core that has not its own buffer."""
+    """The stand-in refuses tasks on a core that lacks its own buffer."""
     words = CORES, str(asked), path
     variables = {"RKNN_BOARD_LOG": "1", "RKNN_OPEN_ASK": "never"}
     said = start("rknpu", soc, *words, **variables).communicate(timeout=300)
@@ -66,7 +66,7 @@ def test_jobs_name_the_cores_whose_tasks_they_have(start, soc, path, asked, expe
 
 @pytest.mark.parametrize("counts", [[4, 3], [4, 3, 3]])
 def test_a_file_says_whose_tasks_they_are(counts):
-    """By node, those of a node by core."""
+    """By node, then by core."""
     commands = Commands(MODELS / "ic3_w37_rk3588.rknn", len(counts))
     tasks = [commands.task(i) for i in range(commands.tasks)]
     assert [sum(task.core == core for task in tasks) for core in range(len(counts))] == counts

@@ -168,7 +168,7 @@ def test_skeletons(browser):
 
 
 def test_other_tasks(browser):
-    """The server draws them; the page lists what was found."""
+    """The server draws them; the page lists the results."""
     found = Segmentation(np.repeat(np.uint8([[0, 1, 1, 1]]), 240, 0).repeat(80, 1))
     with shows(found) as (_, server):
         page = browser(server.port)

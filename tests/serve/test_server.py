@@ -528,7 +528,7 @@ def test_the_command(command):
 
 
 def test_every_task(tmp_path, monkeypatch):
-    """Results are JSON; those that the page does not draw are in the image."""
+    """Results are JSON, or in the image if the page cannot draw them."""
     from rknn_runtime.cli import serve
     from rknn_runtime.cli.main import main
 

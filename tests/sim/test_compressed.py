@@ -108,7 +108,7 @@ def test_more_weights_than_a_file_can_mean_are_refused() -> None:
 
 
 def test_other_modes_are_refused() -> None:
-    """2 is no mode of any SoC; 5 is that of float16, and these weights are int8."""
+    """2 is no mode of any SoC; 5 is the mode of float16, and these weights are int8."""
     model = model_of("rk3588").read_bytes()
     word = struct.pack("<HIH", 0x1100, 1, 0x0201)
     assert word in model

@@ -263,7 +263,7 @@ def test_a_context_destroyed_while_others_wait_for_it(control: Control) -> None:
     for thread in threads:
         thread.join()
     assert statuses["run"] == 0
-    # In any order: the context and its memory are gone.
+    # The context and its memory are gone, in any order.
     assert statuses["destroy"] in (0, lib.RKNN_ERR_FAIL)
     assert statuses["mem"] in (0, lib.RKNN_ERR_CTX_INVALID)
     assert statuses["query"] in (0, lib.RKNN_ERR_CTX_INVALID)

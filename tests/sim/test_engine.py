@@ -180,7 +180,7 @@ def test_a_dynamic_model_runs_the_chosen_graph() -> None:
 
 
 def test_duplicates_share_a_machine_and_not_their_values() -> None:
-    """Two contexts of one model in two threads: each gets the outputs of its own inputs."""
+    """Two contexts of one model in two threads each get the outputs for their inputs."""
     model = WIDE.read_bytes()
     with Api(model) as api:
         other = ffi.new("rknn_context *")

@@ -67,7 +67,7 @@ def test_every_class_loads_and_describes_it(name: str) -> None:
 
 
 def test_a_mode_that_is_not_known_is_refused() -> None:
-    """Windows have three modes; what a fourth one would be, is not guessed."""
+    """Windows have three modes; a fourth one is refused."""
     file = ARCHIVE.read("window_apart_rk3588.rknn")
     assert b"partition_num_first" in file
     nodes = Emulator(file.replace(b"partition_num_first", b"partition_num_fixed")).nodes

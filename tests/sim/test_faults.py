@@ -2,7 +2,7 @@
 
 The files are small networks of the generator, converted with 2.3.2, whose results differ from
 onnxruntime ("faulty") or not ("sound": the same networks as the advice changes them, or on SoCs
-without the fault). Those of "doubted" differ, too, but nobody can say what to change.
+without the fault). The files of "doubted" differ, too, but no change is known to help.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def test_tensors_are_those_of_the_last_run() -> None:
 
 
 def test_duplicates_have_tensors_of_their_own() -> None:
-    """They share an emulator: each shows the run of its own inputs, in any order."""
+    """They share an emulator: each shows its run, in any order."""
     with Model(MACHINE, library="sim") as model, model.duplicate() as twin:
         model.run(FRAME)
         expected = model.tensors()

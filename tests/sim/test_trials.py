@@ -63,7 +63,7 @@ def test_a_trial_leaves_the_values_of_a_run(path) -> None:
     ],
 )
 def test_other_commands_give_other_results(name, register, change, op) -> None:
-    """In a file with changed commands, the node with another result than its operator is named."""
+    """The node whose changed commands give another result than its operator is named."""
     model = (DATA / "layers" / f"{name}.rknn").read_bytes()
     assert op not in tried(model)
     changed = change_words(model, register, change)
@@ -107,7 +107,7 @@ def test_other_convolutions_give_other_sums(model, register, change, ops) -> Non
 
 
 def test_only_memory_that_decides_is_blamed() -> None:
-    """Sums of int8 that all end at one bound have nothing to do with what was in memory."""
+    """Sums of int8 that all end at one bound say nothing about the memory."""
     file = (DATA / "layers" / "batch_rk3588.rknn").read_bytes()
     reason = tried(change_words(file, 0x4080, 0x10000))["Conv"]
     assert "is far off" in reason and "memory" not in reason

@@ -91,7 +91,7 @@ def beside_driver(folder: Path, driver: str, code: str) -> subprocess.CompletedP
 
 
 def test_a_driver_gives_a_program_its_device_and_the_open_runtime(tmp_path):
-    """The command of the docs, with a program that says what it runs on."""
+    """The command of the docs, with a program that names its runtime."""
     code = f"from rknn_runtime import Model; print(Model({str(MODEL)!r}).sdk_version.driver)"
     done = beside_driver(tmp_path, "rocket", code)
     assert done.stdout == "rocket 0.0.0\n", done.stderr

@@ -52,7 +52,7 @@ def in_image(boxes):
 
 
 def assert_boxes(found, scene):
-    """The boxes equal those of the planted objects, as far as they are in the image."""
+    """The boxes equal the planted objects' boxes, as far as they are in the image."""
     truth = letterbox(IMAGE, SIZE)[1].boxes_to_image(scene.xyxy)
     seen = in_image(truth)
     found = found[in_image(found.xyxy)]

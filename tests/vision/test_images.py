@@ -128,7 +128,7 @@ def ramp(width, height):
 )
 @pytest.mark.parametrize("turned", [1, 3, 6, 8])
 def test_large_photos_are_decoded_smaller(tmp_path, size, sides, turned):
-    """They keep twice what is needed, and cover the photo from edge to edge, also turned."""
+    """They keep twice the needed size, and cover the photo from edge to edge, also turned."""
     exif = Image.Exif()
     exif[0x0112] = turned
     path = tmp_path / "photo.jpg"

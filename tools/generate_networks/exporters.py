@@ -66,7 +66,7 @@ def scaled(net: Network) -> Value:
 
 
 def channels_last(net: Network) -> Value:
-    """What a converter from TensorFlow leaves: transposes, pads, and biases apart."""
+    """Traces of a converter from TensorFlow: transposes, pads, and separate biases."""
     h, w, c = pick(net, (4, 6, 7, 9, 12)), pick(net, (4, 5, 8, 10, 13)), pick(net, (3, 8, 12, 20))
     x = net.op("Transpose", net.input(1, h, w, c), perm=[0, 3, 1, 2])
     same = pick(net, ([0, 0, 1, 1], [1, 1, 1, 1], [1, 0, 1, 0]))
@@ -158,7 +158,7 @@ def siblings(net: Network) -> list[Value]:
 
 
 def clipped_slices(net: Network) -> Value:
-    """Slices from the end, with steps, backwards, and of what was computed."""
+    """Slices from the end, with steps, backwards, and of computed tensors."""
     x = small(net, 5)
     y = a.conv(net, x, pick(net, ODD[:12])) if pick(net, (0, 1)) else x
     axis = pick(net, (1, 2, 3))

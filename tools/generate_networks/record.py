@@ -18,7 +18,7 @@ from . import judge
 from .toolkit import Toolkit
 from .whole import FAMILIES, draw
 
-#: Larger files and answers are left out. Those of RK3576 and RV1126B are larger.
+#: Larger files and answers are left out. RK3576's and RV1126B's are larger.
 _MOST_BYTES, _MOST_BYTES_OF_LATER, _MOST_VALUES = 24_000, 40_000, 1000
 _EACH = 6
 

@@ -229,7 +229,7 @@ def test_yolov5_face_in_one_output_a_scale(is_split):
     same = find_head(attrs, scene.size).make()(raw)
     np.testing.assert_allclose(found.xyxy, same.xyxy, atol=0.1)
     np.testing.assert_allclose(found.keypoints, same.keypoints, atol=0.1)
-    # What a sigmoid gives holds no points.
+    # The values of a sigmoid hold no points.
     attrs, _ = delivered([1 / (1 + np.exp(-x)) for x in wholes], "int8", form)
     assert find_head(attrs, scene.size).head == "yolov5"
 

@@ -93,7 +93,7 @@ def test_hits_are_those_of_numpy(variant, dtype, c2):
 
 
 def test_cells_beyond_the_tensor_are_not_read(variant):
-    """In a plane that is longer than its cells, the padding is ignored."""
+    """The padding of a plane that is longer than its cells is ignored."""
     raw = np.full((2, 70, 16), 127, np.int8)
     raw[:, :65] = -128
     assert not scan(raw, 20, 65, 0, 20, 0.5).any()
