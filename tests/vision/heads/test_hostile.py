@@ -7,98 +7,14 @@ from dataclasses import replace
 import guarded
 import numpy as np
 import pytest
+from every_head import HEADS, SIZE, N, make
 from native_tensors import attribute
 from variants import LEVELS
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout
-from rknn_runtime.vision.heads import (
-    AnchorDecoder,
-    AnchorFaceDecoder,
-    AnchorSegmentationDecoder,
-    ClassificationDecoder,
-    EndToEndDecoder,
-    GflDecoder,
-    JoinedPoseDecoder,
-    PairDecoder,
-    QueriesDecoder,
-    RetinaFaceDecoder,
-    ScrfdDecoder,
-    SingleOrientedDecoder,
-    SingleOutputDecoder,
-    SinglePoseDecoder,
-    SingleSegmentationDecoder,
-    SplitDecoder,
-    SplitOrientedDecoder,
-    SplitPoseDecoder,
-    SplitSegmentationDecoder,
-    SsdDecoder,
-    YoloxDecoder,
-    YunetDecoder,
-)
+from rknn_runtime.vision.heads import ClassificationDecoder, SingleOutputDecoder
 
-SIZE = (96, 160)
-GRIDS = [(12, 20), (6, 10), (3, 5)]
-N = sum(h * w for h, w in GRIDS)
-
-
-def per_scale(*channels):
-    return [(1, c, *grid) for grid in GRIDS for c in channels]
-
-
-HEADS = {
-    "single": (lambda a: SingleOutputDecoder(a[0], SIZE), [(1, 9, N)]),
-    "single transposed": (lambda a: SingleOutputDecoder(a[0], SIZE), [(1, N, 9)]),
-    "single objectness": (lambda a: SingleOutputDecoder(a[0], SIZE), [(1, 3 * N, 9)]),
-    "single rank 4": (lambda a: SingleOutputDecoder(a[0], SIZE), [(1, 84, N, 1)]),
-    "split 9": (lambda a: SplitDecoder(a, SIZE), per_scale(64, 5, 1)),
-    "split 6": (lambda a: SplitDecoder(a, SIZE), per_scale(4, 80)),
-    "split joined": (lambda a: SplitDecoder(a, SIZE), per_scale(69)),
-    "split without nms": (lambda a: SplitDecoder(a, SIZE, nms=False), per_scale(68, 1)),
-    "anchors": (lambda a: AnchorDecoder(a, SIZE), per_scale(255)),
-    "anchors rank 5": (lambda a: AnchorDecoder(a, SIZE), [(1, 3, *g, 8) for g in GRIDS]),
-    "anchors logits": (lambda a: AnchorDecoder(a, SIZE, logits=True), per_scale(18)),
-    "yolox": (lambda a: YoloxDecoder(a, SIZE), per_scale(85)),
-    "yolox grid": (lambda a: YoloxDecoder(a, SIZE), [(1, N, 7)]),
-    "end to end": (lambda a: EndToEndDecoder(a[0], SIZE), [(1, 300, 6)]),
-    "split seg": (
-        lambda a: SplitSegmentationDecoder(a, SIZE),
-        [*per_scale(64, 3, 1, 32), (1, 32, 24, 40)],
-    ),
-    "anchor seg": (
-        lambda a: AnchorSegmentationDecoder(a, SIZE),
-        [*per_scale(24, 24), (1, 8, 24, 40)],
-    ),
-    "single seg": (
-        lambda a: SingleSegmentationDecoder(a, SIZE),
-        [(1, 4 + 3 + 8, N), (1, 8, 24, 40)],
-    ),
-    "single seg objectness": (
-        lambda a: SingleSegmentationDecoder(a, SIZE),
-        [(1, 3 * N, 5 + 3 + 8), (1, 8, 24, 40)],
-    ),
-    "split pose": (lambda a: SplitPoseDecoder(a, SIZE), [*per_scale(65), (1, 17, 3, N)]),
-    "single pose": (lambda a: SinglePoseDecoder(a[0], SIZE), [(1, 56, N)]),
-    "split obb": (lambda a: SplitOrientedDecoder(a, SIZE), [*per_scale(79), (1, 1, N)]),
-    "single obb": (lambda a: SingleOrientedDecoder(a[0], SIZE), [(1, 20, N)]),
-    "yolo-nas": (lambda a: PairDecoder(a, SIZE), [(1, N, 4), (1, N, 5)]),
-    "rt-detr": (lambda a: PairDecoder(a, SIZE), [(1, 300, 80), (1, 300, 4)]),
-    "rt-detr single": (lambda a: QueriesDecoder(a[0], SIZE), [(1, 300, 84)]),
-    "picodet": (lambda a: GflDecoder(a, SIZE), per_scale(5, 32)),
-    "nanodet plus": (lambda a: GflDecoder(a, SIZE), [(1, N + 6, 37)]),
-    "retinaface": (lambda a: RetinaFaceDecoder(a, SIZE), per_scale(8, 4, 20)),
-    "retinaface rows": (
-        lambda a: RetinaFaceDecoder(a, SIZE),
-        [(1, 2 * N, n) for n in (4, 2, 10)],
-    ),
-    "yolov5-face": (lambda a: AnchorFaceDecoder(a, SIZE), per_scale(18, 30)),
-    "ssd": (lambda a: SsdDecoder(a, SIZE), [(1, 330, 4), (1, 330, 5)]),
-    "yolov8-face": (lambda a: JoinedPoseDecoder(a, SIZE), per_scale(80)),
-    "scrfd": (lambda a: ScrfdDecoder(a, SIZE), per_scale(2, 8, 20)),
-    "yunet": (lambda a: YunetDecoder(a, SIZE), per_scale(1, 1, 4, 10)),
-    "yunet logits": (lambda a: YunetDecoder(a, SIZE, logits=True), per_scale(1, 1, 4, 10)),
-    "classes": (lambda a: ClassificationDecoder(a[0]), [(1, 1000)]),
-}
 ITEM = {"int8": 1, "uint8": 1, "int16": 2, "float16": 2, "float32": 4}
 
 
@@ -165,49 +81,46 @@ def assert_sound(found, decoder):
     [("int8", True), ("int8", False), ("uint8", False), ("int16", True), ("float16", True),
      ("float32", False)],
 )  # fmt: skip
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", [*HEADS, "classes"])
 def test_garbage(head, dtype, packed):
     """Random bits and extremes against forbidden pages; all variants agree bit by bit."""
-    make, shapes = HEADS[head]
-    attrs = deliveries(shapes, dtype, packed)
+    is_classes = head == "classes"
+    attrs = deliveries([(1, 1000)] if is_classes else HEADS[head][1], dtype, packed)
     rng = np.random.default_rng(len(head))
     for kind in ("bits", "plausible", "high", "low"):
         raw = [garbage(attr, rng, kind) for attr in attrs]
-        given = raw[0] if head == "classes" else raw
         results = []
         for level in LEVELS.values():
             if lib.rkr_cpu_select(level) != lib.RKR_OK:
                 continue
             try:
-                decoder = make(attrs)
-                results.append(decoder(given))
+                decoder = ClassificationDecoder(attrs[0]) if is_classes else make(head, attrs)
+                results.append(decoder(raw[0] if is_classes else raw))
             finally:
                 lib.rkr_cpu_select(lib.rkr_cpu_best())
-        if head == "classes":
-            for other in results:
-                assert np.array_equal(other.class_id, results[0].class_id)
+        if not is_classes:
+            assert_sound(results[0], decoder)
+        for other in results:
+            assert np.array_equal(other.class_id, results[0].class_id)
+            if is_classes:
                 numbers = other.confidence[~np.isnan(other.confidence)]
                 assert ((numbers >= 0) & (numbers <= 1)).all()
-            continue
-        assert_sound(results[0], decoder)
-        for other in results[1:]:
-            assert np.array_equal(other.xyxy, results[0].xyxy)
-            assert np.array_equal(other.confidence, results[0].confidence)
-            assert np.array_equal(other.class_id, results[0].class_id)
+            else:
+                assert np.array_equal(other.xyxy, results[0].xyxy)
+                assert np.array_equal(other.confidence, results[0].confidence)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16"])
-@pytest.mark.parametrize("head", [name for name in HEADS if name != "classes"])
+@pytest.mark.parametrize("head", HEADS)
 def test_raising_the_threshold_never_adds_a_box(head, dtype):
     """The boxes at a higher threshold are the first of those at a lower one; out of reach, none."""
-    make, shapes = HEADS[head]
-    attrs = deliveries(shapes, dtype, True)
+    attrs = deliveries(HEADS[head][1], dtype, True)
     rng = np.random.default_rng(3)
     raw = [garbage(attr, rng, "probabilities") for attr in attrs]
     for attr, array in zip(attrs, raw):
         if head in ("split 9", "split seg") and attr.shape[1] == 1:  # sums of classes
             array[...] = 127 if dtype == "int8" else 9
-    decoder = make(attrs)
+    decoder = make(head, attrs)
     decoder.conf_threshold = 0
     before = decoder(raw)
     assert len(before) > 0
@@ -227,8 +140,7 @@ def test_raising_the_threshold_never_adds_a_box(head, dtype):
 @pytest.mark.parametrize("head", HEADS)
 def test_channels_last(head):
     """Outputs that are described in NHWC, as `TensorAttr.nhwc` is, are the same head."""
-    make, shapes = HEADS[head]
-    attrs = deliveries(shapes, "int8", False)
+    attrs = deliveries(HEADS[head][1], "int8", False)
     rng = np.random.default_rng(5)
     raw = [garbage(attr, rng, "probabilities") for attr in attrs]
     grids = [i for i, array in enumerate(raw) if array.ndim == 4]
@@ -237,13 +149,8 @@ def test_channels_last(head):
         arrays[i] = np.ascontiguousarray(raw[i].transpose(0, 2, 3, 1))
         shape = arrays[i].shape
         others[i] = replace(attrs[i], shape=shape, layout=Layout.NHWC, native=None)
-    found, expected = (
-        make(a)(r[0] if head == "classes" else r) for a, r in ((others, arrays), (attrs, raw))
-    )
-    if head == "classes":
-        assert found.class_id.tolist() == expected.class_id.tolist()
-    else:
-        assert found == expected and len(found) > 0
+    found = make(head, others)(arrays)
+    assert found == make(head, attrs)(raw) and len(found) > 0
 
 
 READ_PARTS = (
