@@ -16,6 +16,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -206,30 +207,16 @@ def _as_json(one: _Described) -> dict[str, Any]:
     head = guess_head(info)
     inputs = [_attr_as_json(attr) for attr in info.inputs]
     for tensor, preprocessing in zip(inputs, info.preprocessing):
-        tensor["preprocessing"] = preprocessing and {
-            "mean": preprocessing.mean,
-            "std": preprocessing.std,
-            "rgb2bgr": preprocessing.rgb2bgr,
-        }
+        tensor["preprocessing"] = preprocessing and _fields(preprocessing, "mean std rgb2bgr")
     input_bytes, output_bytes = io_bytes(info)
     entry: dict[str, Any] = {
         "file": one.model,
-        "file_bytes": info.file_bytes,
-        "soc": info.soc,
-        "npu": info.npu,
-        "runtime": info.runtime,
-        "runtime_version": info.runtime_version,
-        "container": info.container,
-        "container_version": info.container_version,
-        "toolkit_version": info.toolkit_version,
-        "compiler_version": info.compiler_version,
-        "framework": info.framework,
-        "custom_string": info.custom_string,
-        "batch": info.batch,
-        "dynamic_shapes": info.dynamic_shapes,
-        "weight_bytes": info.weight_bytes,
-        "internal_bytes": info.internal_bytes,
-        "command_bytes": info.command_bytes,
+        **_fields(
+            info,
+            "file_bytes soc npu runtime runtime_version container container_version "
+            "toolkit_version compiler_version framework custom_string batch dynamic_shapes "
+            "weight_bytes internal_bytes command_bytes",
+        ),
         "input_bytes": input_bytes,
         "output_bytes": output_bytes,
         "operators": info.operators,
@@ -242,9 +229,8 @@ def _as_json(one: _Described) -> dict[str, Any]:
     if isinstance(one.emulation, str):
         entry["emulation"] = {"refused": one.emulation, "nodes": []}
     elif one.emulation is not None:
-        keys = ("op", "name", "reason", "tasks")
         nodes = [
-            {"verdict": node.verdict.name, **{key: getattr(node, key) for key in keys}}
+            {"verdict": node.verdict.name, **_fields(node, "op name reason tasks")}
             for node in one.emulation.nodes
         ]
         entry["emulation"] = {"refused": None, "nodes": nodes}
@@ -259,21 +245,20 @@ def _as_json(one: _Described) -> dict[str, Any]:
     return entry
 
 
-def _layer_as_json(layer: Layer) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "operator": layer.operator,
-        "name": layer.name,
-        "device": layer.device or None,
-        "tasks": layer.tasks,
+def _fields(thing: object, names: str) -> dict[str, Any]:
+    """Return attributes by their names; an enum gives its own name."""
+    values = {name: getattr(thing, name) for name in names.split()}
+    return {
+        name: value.name if isinstance(value, Enum) else value for name, value in values.items()
     }
+
+
+def _layer_as_json(layer: Layer) -> dict[str, Any]:
+    entry = {**_fields(layer, "operator name"), "device": layer.device or None}
+    entry["tasks"] = layer.tasks
     for name in ("inputs", "outputs"):
-        entry[name] = [
-            {**tensor._asdict(), "dtype": tensor.dtype and tensor.dtype.name}
-            for tensor in getattr(layer, name)
-        ]
-    for name in ("macs", "weight_bytes", "input_bytes", "output_bytes"):
-        entry[name] = getattr(layer, name)
-    return entry
+        entry[name] = [_fields(tensor, " ".join(tensor._fields)) for tensor in getattr(layer, name)]
+    return {**entry, **_fields(layer, "macs weight_bytes input_bytes output_bytes")}
 
 
 def _attr_as_json(attr: TensorAttr) -> dict[str, Any]:
@@ -284,22 +269,11 @@ def _attr_as_json(attr: TensorAttr) -> dict[str, Any]:
 
 
 def _view_as_json(attr: TensorAttr) -> dict[str, Any]:
-    return {
-        "index": attr.index,
-        "name": attr.name,
-        "shape": attr.shape,
-        "layout": attr.layout.name,
-        "dtype": attr.dtype.name,
-        "qnt_type": attr.qnt_type.name,
-        "zero_point": attr.zero_point,
-        "scale": attr.scale,
-        "fl": attr.fl,
-        "n_elems": attr.n_elems,
-        "size": attr.size,
-        "size_with_stride": attr.size_with_stride,
-        "w_stride": attr.w_stride,
-        "h_stride": attr.h_stride,
-    }
+    return _fields(
+        attr,
+        "index name shape layout dtype qnt_type zero_point scale fl n_elems size size_with_stride "
+        "w_stride h_stride",
+    )
 
 
 def _page(one: _Described) -> list[str]:
