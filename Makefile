@@ -88,7 +88,8 @@ test-foreign: $(VENV)/.check
 	@test -d "$(PROGRAMS)" || { echo "PROGRAMS: expected a folder, got '$(PROGRAMS)'" >&2; exit 2; }
 	$(BIN)/python -m pip install --quiet opencv-python-headless orjson pydantic requests torch \
 	    peewee ruamel.yaml unidecode pyzmq torchvision ultralytics matplotlib onnx pycocotools \
-	    pyclipper scipy shapely six soundfile
+	    pyclipper scipy shapely six soundfile aiocache fastapi gunicorn httpx huggingface-hub \
+	    insightface onnxruntime pydantic-settings python-multipart rapidocr rich tokenizers uvicorn
 	$(BIN)/python tools/try_foreign "$(PROGRAMS)" $(OPTIONS)
 
 # Generates small networks, converts them with the vendor's toolkit and judges the emulator by them:

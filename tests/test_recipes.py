@@ -132,7 +132,7 @@ print(np.array_equal(rows[:len(found), 0], found.class_id),
 
 
 def test_a_session_of_immich(project):
-    """Pictures come in float32, channels first; threads share one pool."""
+    """Pictures come in float32, channels first, as the shape says; threads share one pool."""
     code = f"""
 import numpy as np
 from concurrent.futures import ThreadPoolExecutor
@@ -145,10 +145,13 @@ with ThreadPoolExecutor(3) as threads:
 with Model("{MODEL}") as model:
     pixels = frames.transpose(0, 1, 3, 4, 2).astype(np.uint8)
     print(all(np.array_equal(a, model(np.ascontiguousarray(b))[0]) for a, b in zip(found, pixels)))
-print(session.get_inputs()[0].name, session.get_outputs()[0].shape)
+print(session.get_inputs()[0].shape, session.get_outputs()[0].shape)
 session.close()
 """
-    assert run(project, "-c", code).splitlines() == ["True", "images (1, 10, 1, 2100)"]
+    assert run(project, "-c", code).splitlines() == [
+        "True",
+        "(1, 3, 320, 320) (1, 10, 1, 2100)",
+    ]
 
 
 @pytest.mark.slow  # `make check` installs what it needs

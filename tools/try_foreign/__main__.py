@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
-from try_foreign import native, python, zoo  # noqa: E402
+from try_foreign import immich, native, python, zoo  # noqa: E402
 
 ZOO = "airockchip/rknn_model_zoo"
 #: Name -> the repository, the check, and the text that must be there.
@@ -55,6 +55,9 @@ PROGRAMS: dict[str, tuple[str, Callable[[Path], str], str]] = {
     ),
     "immich": (
         "immich-app/immich", python.immich, "machine-learning/immich_ml/sessions/rknn/rknnpool.py",
+    ),
+    "immich-service": (
+        "immich-app/immich", immich.service, "machine-learning/immich_ml/main.py",
     ),
     "frigate": ("blakeblackshear/frigate", python.frigate, "frigate/detectors/plugins/rknn.py"),
     "leafqycc": ("leafqycc/rknn-multi-threaded", python.leafqycc, "rknnpool.py"),

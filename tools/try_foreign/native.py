@@ -6,6 +6,7 @@ The vendor's header comes with the checkout of its model zoo.
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -26,6 +27,11 @@ from try_foreign import networks
 from try_foreign.shared import ANCHORS, EXAMPLE, SIDE, STRIDES, ran
 
 OURS = Path(__file__).parent / "native"
+#: What its pool needs. Debian 12's OpenCV 4.6 wants gocv 0.31.
+MODULES = {
+    "github.com/swdee/go-rknnlite": "swdee/go-rknnlite",
+    "gocv.io/x/gocv": "hybridgroup/gocv",
+}
 HEADERS = "airockchip/rknn_model_zoo/3rdparty/rknpu2/include"
 
 
@@ -38,36 +44,29 @@ def headers(checkout: Path) -> Path:
 
 def go_rknnlite(checkout: Path) -> str:
     """A pool of go-rknnlite from six goroutines: the hash of every frame's outputs."""
-    frames = np.random.default_rng(12).integers(0, 256, (24, 320, 320, 3), np.uint8)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         install_library(folder)
         shutil.copy(OURS / "pool.go", folder / "main.go")
-        shutil.copytree(OURS / "gocv", folder / "gocv")
-        (folder / "gocv" / "go.mod").write_text("module gocv.io/x/gocv\n\ngo 1.21\n")
-        lines = [
-            "module ours", "go 1.21",
-            "require github.com/swdee/go-rknnlite v0.0.0", "require gocv.io/x/gocv v0.41.0",
-            f"replace github.com/swdee/go-rknnlite => {checkout}",
-            "replace gocv.io/x/gocv => ./gocv",
-        ]  # fmt: skip
-        # What its other packages need is not compiled here.
-        for line in (checkout / "go.mod").read_text("utf-8").splitlines():
-            name, *version = line.split("//")[0].removeprefix("require").split()[:2] or [""]
-            if version and version[0].startswith("v") and name != "gocv.io/x/gocv":
-                empty = folder / "empty" / name.replace("/", "_")
-                empty.mkdir(parents=True)
-                (empty / "go.mod").write_text(f"module {name}\n\ngo 1.21\n")
-                lines.append(f"replace {name} => {empty}")
+        lines = ["module ours", "go 1.21"]
+        modules = {}  # what else they name is not there
+        for name, repository in MODULES.items():
+            source = checkout.parents[1] / repository
+            assert source.is_dir(), f"not there: {repository}"
+            lines += [f"require {name} v0.0.0", f"replace {name} => {source}"]
+            modules[f"{source}/go.mod"] = str(folder / repository.replace("/", "."))
+            Path(modules[f"{source}/go.mod"]).write_text(f"module {name}\n\ngo 1.21\n")
         (folder / "go.mod").write_text("\n".join(lines) + "\n")
+        (folder / "overlay").write_text(json.dumps({"Replace": modules}))
         go = {
-            "GOPROXY": "off", "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "GOPATH": place,
-            "GOCACHE": f"{place}/cache", "CGO_CFLAGS": f"-I{headers(checkout)}",
-            "CGO_LDFLAGS": f"-L{place}", "LD_LIBRARY_PATH": place,
+            "GOPROXY": "off", "GOFLAGS": f"-mod=mod -overlay={place}/overlay",
+            "GOTOOLCHAIN": "local", "CGO_CFLAGS": f"-I{headers(checkout)}",
+            "LIBRARY_PATH": place,  # not a flag, on which the cache of what is compiled depends
         }  # fmt: skip
         ran(["go", "build", "-o", "ours", "."], folder, **go)
+        frames = np.random.default_rng(12).integers(0, 256, (24, 320, 320, 3), np.uint8)
         (folder / "frames").write_bytes(frames.tobytes())
-        said = ran(["./ours", EXAMPLE, "frames", "320"], folder, **go)
+        said = ran(["./ours", EXAMPLE, "frames", "320"], folder, LD_LIBRARY_PATH=place)
     theirs = [line for line in said.splitlines() if len(line) == 64]
     with GeneralModel(EXAMPLE) as model:
         ours = [

@@ -67,6 +67,19 @@ def vector_network(path: Path, name: str, side: int, count: int, *, is_open: boo
     return graph.save(path)
 
 
+def text_network(path: Path) -> Path:
+    """Write a network from 77 numbers of words to a vector, as CLIP's for text."""
+    graph = Graph("text", (1, 77))
+    graph.inputs = [helper.make_tensor_value_info("text", TensorProto.INT32, (1, 77))]
+    words = graph.node("Gather", graph.weight(64, 32), "text", axis=0)
+    flat = numpy_helper.from_array(np.array([1, 77 * 32]), "flat")
+    graph.weights.append(flat)
+    now = graph.node("Reshape", words, "flat")
+    now = graph.node("Gemm", now, graph.weight(512, 77 * 32), transB=1, output="embedding")
+    graph.out(now, (1, 512))
+    return graph.save(path)
+
+
 def scrfd_network(path: Path) -> Path:
     """Write a network with the nine outputs of SCRFD: scores, boxes and points of three scales."""
     graph = Graph("input.1", (1, 3, 640, 640))

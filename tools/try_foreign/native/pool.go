@@ -32,7 +32,12 @@ func main() {
 		go func() {
 			defer waiting.Done()
 			for number := range numbers {
-				mat := gocv.FromBytes(side, side, frames[number*size:(number+1)*size])
+				pixels := frames[number*size : (number+1)*size]
+				mat, err := gocv.NewMatFromBytes(side, side, gocv.MatTypeCV8UC3, pixels)
+				if err != nil {
+					panic(err)
+				}
+				defer mat.Close()
 				runtime := pool.Get()
 				outputs, err := runtime.Inference([]gocv.Mat{mat})
 				if err != nil {
