@@ -125,6 +125,7 @@ static int set_io_mem(api_context *ctx, rknn_tensor_mem *mem, const rknn_tensor_
         return status;
     }
     port->source = API_BOUND;
+    api_port_settle(ctx, index);
     api_port_bind(port, found);
     return RKNN_SUCC;
 }
@@ -259,6 +260,7 @@ static int get_output(api_context *ctx, uint32_t position, rknn_output *output) 
         output->size = (uint32_t)bytes;
     }
     const api_floats floats = ctx->model->batch > 1 ? API_SUBTRACTS_FIRST : API_FUSES_GROUPS;
+    api_port_settle(ctx, index);
     api_convert_output(tensor, ctx->ports[index].value, type, floats, output->buf);
     return RKNN_SUCC;
 }

@@ -178,8 +178,28 @@ rkr_emu *api_machine_emulator(api_machine *machine, uint32_t graph, uint32_t n_i
     return emulator;
 }
 
+/* Bytes of a tensor's memory where it has the layout that the API calls native; 0: it has not. */
+static size_t bytes_in(const rkr_emu *emulator, uint32_t tensor, const rknn_tensor_attr *layout) {
+    rkr_emu_tensor t;
+    if (layout == NULL || rkr_emu_get_tensor(emulator, tensor, &t) != RKR_OK) {
+        return 0;
+    }
+    uint64_t bytes = t.n_elems * t.elem_bytes;
+    bool is_same = t.layout == RKR_EMU_PLAIN && layout->fmt != RKNN_TENSOR_NC1HWC2 &&
+                   t.n_elems == layout->n_elems;
+    if (t.layout == RKR_EMU_NC1HWC2 && t.n_native == 5 && t.n_dims == 4 && !t.is_pixel) {
+        const uint64_t pixels = (uint64_t)t.dims[2] * t.dims[3], group = t.native[4];
+        const uint64_t plane = pixels == 1 ? 1 : (pixels + 3) / 4 * 4;
+        is_same = layout->fmt == RKNN_TENSOR_NC1HWC2 && layout->dims[0] == 1 &&
+                  layout->dims[4] == group && (uint64_t)layout->dims[2] * layout->dims[3] == plane;
+        bytes = is_same ? (t.dims[1] + group - 1) / group * group * plane * t.elem_bytes : 0;
+    }
+    return is_same && bytes <= t.span_bytes && bytes <= layout->size_with_stride ? (size_t)bytes
+                                                                                 : 0;
+}
+
 static int run_image(const api_machine *machine, uint32_t image, uint32_t n_inputs,
-                     uint32_t n_outputs, const uint32_t *outputs, const api_machine_values *values,
+                     uint32_t n_outputs, const uint32_t *outputs, api_machine_values *values,
                      api_node_hook hook) {
     rkr_emu *emulator = machine->emulator;
     int status = RKR_OK;
@@ -190,9 +210,13 @@ static int run_image(const api_machine *machine, uint32_t image, uint32_t n_inpu
     }
     status = status == RKR_OK ? api_graph_run(emulator, machine->hand, hook) : status;
     for (uint32_t i = 0; status == RKR_OK && i < n_outputs; i++) {
-        const api_machine_values *output = &values[n_inputs + i];
-        status = rkr_emu_read(emulator, outputs[i], RKR_EMU_READ_STORED,
-                              output->values + image * output->bytes, output->bytes);
+        api_machine_values *output = &values[n_inputs + i];
+        const size_t bytes = bytes_in(emulator, outputs[i], output->layout);
+        output->is_native = bytes > 0;
+        status = bytes > 0 ? rkr_emu_read(emulator, outputs[i], RKR_EMU_READ_NATIVE, output->native,
+                                          bytes)
+                           : rkr_emu_read(emulator, outputs[i], RKR_EMU_READ_STORED,
+                                          output->values + image * output->bytes, output->bytes);
     }
     return status;
 }
@@ -207,7 +231,7 @@ void *api_machine_hand(api_machine *machine, uint32_t graph) {
 }
 
 int api_machine_run(api_machine *machine, uint32_t graph, uint32_t cores, uint32_t images,
-                    uint32_t n_inputs, uint32_t n_outputs, const api_machine_values *values,
+                    uint32_t n_inputs, uint32_t n_outputs, api_machine_values *values,
                     api_node_hook hook) {
     uint32_t *outputs = calloc(n_outputs, sizeof *outputs);
     machine = outputs == NULL ? NULL : take_any(machine, graph, cores);

@@ -14,7 +14,10 @@ typedef struct api_machine api_machine;
 typedef struct {
     uint32_t form; /* RKR_EMU_AS_...; of inputs only */
     uint8_t *values;
-    size_t bytes; /* of one image */
+    size_t bytes;    /* of one image */
+    uint8_t *native; /* of an output: where its own memory goes instead, if it has this layout: */
+    const rknn_tensor_attr *layout;
+    bool is_native; /* it did */
 } api_machine_values;
 
 /* Read a file. If it has several graphs or runs several times at once, keep a copy and open each
@@ -43,7 +46,7 @@ typedef struct {
 /* Run a graph on cores (see api_choose_cores) once per image: all inputs, then all outputs. A hook
  * may not run the machine. */
 int api_machine_run(api_machine *machine, uint32_t graph, uint32_t cores, uint32_t images,
-                    uint32_t n_inputs, uint32_t n_outputs, const api_machine_values *values,
+                    uint32_t n_inputs, uint32_t n_outputs, api_machine_values *values,
                     api_node_hook hook);
 
 /* ---- of the library: one graph ---- */

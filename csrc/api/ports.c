@@ -50,6 +50,14 @@ uint8_t *api_port_value(api_context *ctx, uint32_t index) {
     return port->value;
 }
 
+void api_port_settle(api_context *ctx, uint32_t index) {
+    api_port *port = &ctx->ports[index];
+    if (port->is_native) {
+        api_unpack_native(api_tensor_of(ctx, index), port->mem->npu, port->value);
+    }
+    port->is_native = false;
+}
+
 /* ---- what a binding means --------------------------------------------------- */
 
 /* librknnrt: every type but those below becomes the native type or float32. */
@@ -200,7 +208,11 @@ void api_port_take(api_context *ctx, uint32_t index, const rknn_input *input, bo
     const bool is_raw = is_emulated && tensor->is_pixel && tensor->elem_bytes == 1 &&
                         type == RKNN_TENSOR_UINT8 && !input->pass_through;
     port->form = is_raw ? RKR_EMU_AS_PIXELS : form_of(input, is_bound);
-    if (is_raw) {
+    port->pixels = NULL;
+    if (is_raw && is_bound && api_keeps_bytes) {
+        port->pixels = input->buf;
+        port->pixels_bytes = tensor->n_elems / width * row;
+    } else if (is_raw) {
         api_copy_pixels(tensor, input->buf, row, value);
     } else if (input->pass_through || (is_mini && !tensor->is_pixel)) {
         api_unpack_native(tensor, input->buf, value);

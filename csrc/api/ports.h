@@ -17,7 +17,15 @@ typedef struct api_port {
     bool had_pixels; /* rknn_inputs_set: the NPU converts uint8 from then on */
     uint8_t *value;  /* native type, framework's order; as long as the longest shape */
     uint32_t form;   /* of `value`, for an emulator: RKR_EMU_AS_... */
+    /* Where the library says that bytes go as they are (api_keeps_bytes): */
+    const uint8_t *pixels; /* of a bound image, instead of `value`; NULL: none */
+    size_t pixels_bytes;
+    bool is_native; /* the last run put an output into its memory, and not into `value` */
 } api_port;
+
+/* Of the library: whether the NPU reads and writes bound memories as they are, with whatever lies
+ * between the values. */
+extern const bool api_keeps_bytes;
 
 /* What rknn_run writes for an output that is bound with a type and a layout. */
 typedef enum {
@@ -60,6 +68,8 @@ uint64_t api_port_bytes(const api_context *context, uint32_t index);
 /* Buffer for the values of a tensor in its longest shape, made when first needed;
  * NULL: no memory. */
 uint8_t *api_port_value(api_context *context, uint32_t index);
+/* Have the values of an output in its buffer, wherever a run put them. */
+void api_port_settle(api_context *context, uint32_t index);
 
 /* A buffer for the client; NULL: no memory. */
 void *api_output_hand_out(api_context *context, size_t bytes);

@@ -11,6 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bound memories whose bytes need no conversion. */
+static void keep_bytes(const api_context *ctx, uint32_t index, api_machine_values *values) {
+    const api_port *port = &ctx->ports[index];
+    rknn_tensor_type type;
+    if (api_port_is_input(ctx, index) && port->pixels != NULL) {
+        values->values = (uint8_t *)(uintptr_t)port->pixels;
+        values->bytes = port->pixels_bytes / ctx->model->batch;
+    }
+    const rknn_tensor_attr *native = &api_tensor_of(ctx, index)->attr[API_NATIVE];
+    if (api_keeps_bytes && !api_port_is_input(ctx, index) && port->source == API_BOUND &&
+        api_output_form(ctx, index, &type) == API_WRITES_NATIVE && type == native->type) {
+        values->native = port->mem->npu;
+        values->layout = native;
+    }
+}
+
 int api_execute(api_context *ctx) {
     const api_model *model = ctx->model;
     const uint32_t count = api_model_tensors(model);
@@ -21,10 +37,14 @@ int api_execute(api_context *ctx) {
         values[i].bytes = api_value_bytes(api_tensor_of(ctx, i)) / model->batch;
         values[i].form = ctx->ports[i].form;
         status = values[i].values == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_SUCC;
+        keep_bytes(ctx, i, &values[i]);
     }
     if (status == RKNN_SUCC) {
         status = api_machine_run(model->machine, ctx->shape, api_choose_cores(ctx), model->batch,
                                  model->n_input, model->n_output, values, api_operators_hook(ctx));
+    }
+    for (uint32_t i = model->n_input; status == RKNN_SUCC && i < count; i++) {
+        ctx->ports[i].is_native = values[i].is_native;
     }
     free(values);
     return status;
@@ -86,6 +106,7 @@ static int read_inputs(api_context *ctx, bool values_matter) {
         if (status != RKNN_SUCC) {
             return status;
         }
+        ctx->ports[i].pixels = NULL;
         if (is_bound) {
             const char *name = api_tensor_of(ctx, i)->attr[API_NATIVE].name;
             api_cache_npu_reads(ctx->ports[i].mem, api_port_bytes(ctx, i), name);
@@ -156,6 +177,9 @@ static int write_output(api_context *ctx, uint32_t index) {
     int status = RKNN_SUCC;
     switch (form) {
     case API_WRITES_NATIVE:
+        if (port->is_native) { /* it is there */
+            break;
+        }
         if (type == tensor->attr[API_NATIVE].type) {
             api_pack_native(tensor, port->value, data);
         } else {

@@ -190,7 +190,7 @@ typedef int rkr_emu_get_inputs_fn(const rkr_emu *emu, uint32_t *tensors);
 typedef int rkr_emu_get_outputs_fn(const rkr_emu *emu, uint32_t *tensors);
 
 /* Give input `index` its values for the next run, which uses them up; RKR_EMU_AS_...; `size` must
- * be exact. */
+ * be exact, but that rows of uint8 pixels may be longer than the image's. */
 typedef int rkr_emu_set_input_fn(rkr_emu *emu, uint32_t index, uint32_t form, const void *data,
                                  size_t size);
 
@@ -202,8 +202,8 @@ typedef int rkr_emu_run_fn(rkr_emu *emu, uint32_t nodes);
  * inputs were set; node 0 begins a run. */
 typedef int rkr_emu_run_node_fn(rkr_emu *emu, uint32_t node);
 
-/* Copy a tensor's values, RKR_EMU_READ_...; `size` must be exact. With NULL for `data`: only find
- * out whether it can be read, before memory is taken for it. */
+/* Copy a tensor's values, RKR_EMU_READ_...; `size` must be exact, of its memory at most so. With
+ * NULL for `data`: only find out whether it can be read, before memory is taken for it. */
 typedef int rkr_emu_read_fn(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_t size);
 
 /* Whether a node can be computed by somebody else: its tensors can be read and written, but for

@@ -317,18 +317,20 @@ int rkr_emu_read(rkr_emu *emu, uint32_t tensor, uint32_t form, void *data, size_
     }
     const emu_tensor *t = &emu->model->tensors[tensor];
     const bool is_native = form == RKR_EMU_READ_NATIVE;
-    if (is_native ? !t->has_memory || !emu_inside(emu, t->address, t->bytes)
+    const uint64_t needed = emu_tensor_bytes(emu, t);
+    const uint64_t native = needed > t->bytes && size > t->bytes ? needed : t->bytes;
+    if (is_native ? !t->has_memory || !emu_inside(emu, t->address, native)
                   : !emu_is_readable(emu, t)) {
         return emu_fail(emu->model, RKR_ERR_ARGUMENT, "tensor %u cannot be read", tensor);
     }
     if (data == NULL) {
         return RKR_OK;
     }
-    const uint64_t expected = form == RKR_EMU_READ_NATIVE ? t->bytes
+    const uint64_t expected = is_native ? native
                               : form == RKR_EMU_READ_FLOAT
                                   ? 4 * t->public.n_elems
                                   : t->public.elem_bytes * t->public.n_elems;
-    if (size != expected) {
+    if (is_native ? size > expected : size != expected) {
         return emu_fail(emu->model, RKR_ERR_ARGUMENT, "size: expected %llu, got %llu",
                         (unsigned long long)expected, (unsigned long long)size);
     }

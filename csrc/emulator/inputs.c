@@ -114,13 +114,14 @@ static uint8_t fill_of(const rkr_emu *emu, uint32_t index, uint32_t form, uint32
     return (uint8_t)(mean < 0.0 ? 0.0 : mean > 255.0 ? 255.0 : mean);
 }
 
-/* uint8 NHWC -> rows of memory. */
-static void put_pixels(rkr_emu *emu, uint32_t index, const uint8_t *pixels) {
+/* uint8 NHWC, `size` bytes with what follows each row -> rows of memory. */
+static void put_pixels(rkr_emu *emu, uint32_t index, const uint8_t *pixels, size_t size) {
     const emu_tensor *tensor = &emu->model->tensors[emu->model->inputs[index]];
     const rkr_emu_tensor *t = &tensor->public;
+    const uint64_t rows = (uint64_t)t->dims[0] * t->dims[2], given = size / rows;
     const uint32_t channels = t->dims[1], row = row_pixels(emu, tensor) * channels;
-    for (uint64_t y = 0; y < (uint64_t)t->dims[0] * t->dims[2]; y++) {
-        memcpy(emu->memory + tensor->address + y * row, pixels + y * t->dims[3] * channels,
+    for (uint64_t y = 0; y < rows; y++) {
+        memcpy(emu->memory + tensor->address + y * row, pixels + y * given,
                (size_t)t->dims[3] * channels);
     }
 }
@@ -128,12 +129,16 @@ static void put_pixels(rkr_emu *emu, uint32_t index, const uint8_t *pixels) {
 static void fill_rows(rkr_emu *emu, uint32_t index, uint32_t form) {
     const emu_tensor *tensor = &emu->model->tensors[emu->model->inputs[index]];
     const rkr_emu_tensor *t = &tensor->public;
-    const uint32_t columns = row_pixels(emu, tensor), pixel = t->dims[1] * t->elem_bytes;
-    for (uint64_t y = 0; y < (uint64_t)t->dims[0] * t->dims[2]; y++) {
-        uint8_t *row = emu->memory + tensor->address + y * columns * pixel;
-        for (uint32_t i = t->dims[3] * pixel; i < columns * pixel; i++) {
-            row[i] = t->elem_bytes == 1 ? fill_of(emu, index, form, i % pixel) : 0;
-        }
+    const uint32_t pixel = t->dims[1] * t->elem_bytes, row = row_pixels(emu, tensor) * pixel;
+    uint8_t *first = emu->memory + tensor->address + (size_t)t->dims[3] * pixel;
+    const uint32_t bytes = row - t->dims[3] * pixel; /* behind each */
+    for (uint32_t i = 0; i < bytes; i++) {
+        first[i] = t->elem_bytes != 1 ? 0
+                   : i < pixel        ? fill_of(emu, index, form, i)
+                                      : first[i - pixel];
+    }
+    for (uint64_t y = 1; bytes > 0 && y < (uint64_t)t->dims[0] * t->dims[2]; y++) {
+        memcpy(first + y * row, first, bytes);
     }
 }
 
@@ -160,7 +165,7 @@ static int put_pixels_as_floats(rkr_emu *emu, uint32_t index, const uint8_t *pix
     return RKR_OK;
 }
 
-static int put_values(rkr_emu *emu, uint32_t index, uint32_t form, const void *data) {
+static int put_values(rkr_emu *emu, uint32_t index, uint32_t form, const void *data, size_t size) {
     const emu_tensor *tensor = &emu->model->tensors[emu->model->inputs[index]];
     if (form == RKR_EMU_AS_NATIVE) {
         memcpy(emu->memory + tensor->address, data, tensor->bytes);
@@ -170,7 +175,7 @@ static int put_values(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
     if (form != RKR_EMU_AS_PIXELS) {
         emu_put_values(emu, tensor, data);
     } else if (tensor->public.elem_bytes == 1) {
-        put_pixels(emu, index, data);
+        put_pixels(emu, index, data, size);
     } else {
         status = put_pixels_as_floats(emu, index, data);
     }
@@ -200,15 +205,18 @@ int rkr_emu_set_input(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
     const uint64_t expected = form == RKR_EMU_AS_NATIVE   ? tensor->bytes
                               : form == RKR_EMU_AS_PIXELS ? t->n_elems
                                                           : t->n_elems * t->elem_bytes;
-    if (size != expected) {
+    const bool has_rows = form == RKR_EMU_AS_PIXELS && t->elem_bytes == 1 && size > expected &&
+                          size % (expected / t->dims[3]) == 0;
+    if (size != expected && !has_rows) {
         return emu_fail(emu->model, RKR_ERR_ARGUMENT, "size of input %u: expected %llu, got %llu",
                         index, (unsigned long long)expected, (unsigned long long)size);
     }
-    int status = t->is_pixel ? bind_image(emu, index, form) : RKR_OK;
-    status = status == RKR_OK ? put_values(emu, index, form, data) : status;
+    const bool is_bound = emu->forms[index] == form + 1;
+    int status = t->is_pixel && !is_bound ? bind_image(emu, index, form) : RKR_OK;
+    status = status == RKR_OK ? put_values(emu, index, form, data, size) : status;
     emu->is_given[index] = status == RKR_OK;
-    if (emu->forms[index] != form + 1) {
-        emu->forms[index] = form + 1;
+    if (!is_bound) {
+        emu->forms[index] = status == RKR_OK ? form + 1 : 0;
         emu->bindings++;
     }
     return status;

@@ -151,6 +151,33 @@ def test_each_binding_of_an_image_has_its_own_commands(run, driver, model):
     assert all(run(driver, "rk3588", FORMS, path))
 
 
+BOTH = """\
+from vendor_bindings import Client, OUTPUT_QUERIES, ZERO_COPY, in_child, run_bound
+from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.npu.library import open_library
+data = open(sys.argv[1], "rb").read()
+
+def values(name, is_bound_anew):
+    with Client(open_library(name), data, True) as client:
+        run_bound(client, ZERO_COPY[0], 5)
+        if is_bound_anew:
+            client.bind(client.attr(OUTPUT_QUERIES["native"], 0))
+        output = ffi.new("rknn_output[1]", [{"want_float": 1}])
+        assert lib.rkr_outputs_get(client.handle, client.context, 1, output, ffi.NULL) == 0
+        return np.frombuffer(ffi.buffer(output[0].buf, output[0].size), np.float32).copy()
+
+expected = in_child(lambda: values("sim", False))
+print(json.dumps([same([in_child(lambda: values("open", a))], [expected]) for a in (False, True)]))
+"""
+
+
+def test_outputs_in_native_memories_can_be_read_in_both_flows(run):
+    """Their bytes go there alone, and to the other flow when it asks or they are bound anew."""
+    path = TESTS / "data" / "models" / "ic3_w37_rk3588.rknn"
+    tools = str(PROJECT / "tools" / "wheels")
+    assert run("rknpu", "rk3588", BOTH, path, PYTHONPATH=tools) == [True, True]
+
+
 DAMAGED = """\
 from pathlib import Path
 from rknn_runtime.errors import RknnError
