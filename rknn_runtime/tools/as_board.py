@@ -16,8 +16,16 @@ from rknn_runtime.npu.library import NAMES, SIMULATED, VARIABLE
 from rknn_runtime.rknnlite.install import DISTRIBUTIONS, make_wheel
 from rknn_runtime.sim.install import install_library
 
-#: Drivers of the kernel that ``librknn_board.so`` stands in for.
-DRIVERS = ("rknpu", "rocket")
+#: Drivers of the kernel that ``librknn_board.so`` stands in for, and what they show.
+DRIVERS = {
+    "rknpu": {
+        "/dev/dri/renderD128": "",
+        "/sys/class/drm/renderD128/device/uevent": "DRIVER=RKNPU\n",
+        "/proc/rknpu/version": "RKNPU driver: v0.9.8\n",
+    },
+    "rknpu-heap": {"/dev/rknpu": "", "/proc/rknpu/version": "RKNPU driver: v0.9.8\n"},
+    "rocket": {"/dev/accel/accel0": "", "/sys/module/rocket/initstate": "live\n"},
+}
 _PRELOADED = Path(SIMULATED).with_name("librknn_board.so")
 
 
@@ -42,11 +50,13 @@ def run_as_board(soc: str, words: Sequence[str], driver: str | None = None) -> i
         UnavailableError: The C library is not glibc.
         ValueError: No such SoC or driver.
     """
-    if driver not in (None, *DRIVERS):
-        raise ValueError(f"driver: expected one of {', '.join(DRIVERS)}, got {driver!r}")
+    if driver not in (None, "rknpu", "rocket"):
+        raise ValueError(f"driver: expected rknpu or rocket, got {driver!r}")
     found = find_soc(soc)
     if found is None:
         raise ValueError(f"soc: expected one of {', '.join(SOCS)}, got {soc!r}")
+    if driver == "rknpu" and found.mini:
+        driver = "rknpu-heap"
     if platform.libc_ver()[0] != "glibc":
         raise UnavailableError("as-board needs a program that uses glibc, as this Python does not")
     with tempfile.TemporaryDirectory(prefix="rknn-board-") as place:
@@ -57,6 +67,10 @@ def run_as_board(soc: str, words: Sequence[str], driver: str | None = None) -> i
         board = f"rockchip,{found.name}-simulated\0rockchip,{found.name}\0"
         (tree / "compatible").write_text(board)
         (tree / "model").write_text(f"Simulated {found.name.upper()} board\0")
+        for path, text in DRIVERS[driver].items() if driver else ():
+            place_of = root / path[1:]
+            place_of.parent.mkdir(parents=True)
+            place_of.write_text(text)
         for name in NAMES:
             install_library(library, name)
         for name in DISTRIBUTIONS:

@@ -205,6 +205,7 @@ def build(
     if interface == "rocket":
         tree["/sys/module/rocket/initstate"] = b"live"
         tree["/dev/accel/accel0"] = b""
+        owned["/dev/accel/accel0"] = (0, RENDER, 0o660)
     elif driver:
         tree["/sys/kernel/debug/rknpu/version"] = f"RKNPU driver: v{driver}\n".encode()
     if heap:

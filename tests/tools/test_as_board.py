@@ -97,6 +97,21 @@ def test_a_driver_gives_a_program_its_device_and_the_open_runtime(tmp_path):
     assert done.stdout == "rocket 0.0.0\n", done.stderr
 
 
+@pytest.mark.parametrize(
+    ("driver", "device", "first"),
+    [("rknpu", "/dev/dri/renderD128", "board"), ("rocket", "/dev/accel/accel0", "clocks")],
+)
+def test_the_doctor_finds_the_device_and_runs_a_model(tmp_path, driver, device, first):
+    """Whatever the PC is; with rocket the first word is the clock."""
+    words = ["doctor", str(MODEL)]
+    said = beside_driver(
+        tmp_path, driver, f"from rknn_runtime.cli.main import main; main({words})"
+    ).stdout
+    assert f"{device} (" in said and "loaded, and ran" in said
+    assert "in a container" not in said and "problem" not in said
+    assert next(word for word in said.split() if word not in ("ok", "warning")) == first
+
+
 def test_the_open_runtime_refuses_a_model_of_another_soc(tmp_path):
     """Its commands mean something else there."""
     path = str(MODEL.with_name("shapes_rv1106.rknn"))

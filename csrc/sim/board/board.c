@@ -5,6 +5,8 @@
  *
  *   /proc/device-tree/X, /sys/firmware/devicetree/base/X -> $RKNN_BOARD_ROOT/device-tree/X
  *   /usr/lib/librknnrt.so and its like, where there is none -> $RKNN_BOARD_ROOT/lib/librknnrt.so
+ *   with $RKNN_BOARD_NPU: what shows a driver, a container, the kernel's log -> the same below
+ *                         $RKNN_BOARD_ROOT
  *
  * Programs that make system calls without the C library, such as Go's, see the PC. The functions
  * are declared here, since headers of older C libraries define some of them inline, and without
@@ -67,13 +69,30 @@ TURNED(void *, opendir, (const char *path), PATH)
 TURNED(void *, dlopen, (const char *path, int flags), PATH, flags)
 
 static const char *const TREES[] = {"/proc/device-tree", "/sys/firmware/devicetree/base"};
+static const char *const SHOWN[] = {"/dev/dri",
+                                    "/dev/accel",
+                                    "/dev/rknpu",
+                                    "/dev/kmsg",
+                                    "/proc/rknpu",
+                                    "/proc/1/cgroup",
+                                    "/run/.containerenv",
+                                    "/run/systemd/container",
+                                    "/.dockerenv",
+                                    "/sys/class/drm",
+                                    "/sys/class/accel",
+                                    "/sys/class/misc/rknpu",
+                                    "/sys/module/rknpu",
+                                    "/sys/module/rocket",
+                                    "/sys/kernel/debug/rknpu",
+                                    "/var/log/dmesg",
+                                    "/var/log/kern.log"};
 static const char *const PLACES[] = {"/usr/", "/lib", "/vendor/", "/oem/", "/system/"};
 
-/* Return what lies in the device tree behind its root, NULL for another path. */
-static const char *in_tree(const char *path) {
-    for (size_t i = 0; i < sizeof TREES / sizeof *TREES; i++) {
-        const size_t length = strlen(TREES[i]);
-        if (!strncmp(path, TREES[i], length) && (path[length] == '/' || path[length] == '\0')) {
+/* Return what lies behind one of these folders, NULL for another path. */
+static const char *behind(const char *path, const char *const *folders, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const size_t length = strlen(folders[i]);
+        if (!strncmp(path, folders[i], length) && (path[length] == '/' || path[length] == '\0')) {
             return path + length;
         }
     }
@@ -100,7 +119,12 @@ static const char *mapped(const char *path, char *room) {
     if (path == NULL || root == NULL) {
         return path;
     }
-    const char *folder = "/device-tree", *rest = in_tree(path);
+    const char *folder = "/device-tree", *rest = behind(path, TREES, sizeof TREES / sizeof *TREES);
+    if (rest == NULL && getenv("RKNN_BOARD_NPU") != NULL &&
+        behind(path, SHOWN, sizeof SHOWN / sizeof *SHOWN) != NULL) {
+        folder = "";
+        rest = path;
+    }
     if (rest == NULL) {
         folder = "/lib";
         rest = missing_library(path);

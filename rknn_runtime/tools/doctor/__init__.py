@@ -79,8 +79,8 @@ def doctor(
     Args:
         model: A .rknn file to check. If nothing else is wrong and ``root`` is /, it is also loaded
             and run once in another process. None to look at the machine only.
-        library: Path of a runtime, or ``"sim"`` for the simulated NPU, for which nothing of the
-            board matters. None to choose as `open_library` does.
+        library: Path of a runtime, ``"open"`` for the open runtime, or ``"sim"`` for the
+            simulated NPU, for which nothing of the board matters. None to choose as `open_library` does.
         root: The folder with /proc, /sys, /dev, /etc and /usr/lib, such as a container's host.
             Nothing outside of it is read.
         surroundings: The process. None for this one, or for the Python below another ``root``.
@@ -144,8 +144,8 @@ def _well(facts: Facts, found: Sequence[Observation]) -> list[Observation]:
     texts = {
         "board": _joined(facts.board, chip, kernel, "in a container" if facts.container else ""),
         "driver": f"{facts.driver} {facts.driver_version or 'of unknown version'}{kind}"
-        if facts.driver
-        else "",
+        if facts.driver and facts.driver != "rocket"
+        else facts.driver,
         "device": _joined(*(f"{node.path} ({node.group}, {node.mode:04o})" for node in nodes)),
         "library": "",
         "model": "",
@@ -168,6 +168,8 @@ def _well(facts: Facts, found: Sequence[Observation]) -> list[Observation]:
         version = library.runtime or "version unknown"
         words = _joined(f"{version}", library.elf.target, library.elf.libc)
         texts["library"] = f"{library.path}: {words}"
+    if facts.open_runtime:
+        texts["library"] = "the open runtime, a part of this package"
     if facts.model is not None and header is not None:
         texts["model"] = (
             f"{facts.model.path}: for {header.soc}, by toolkit {header.toolkit_version}, container "

@@ -115,7 +115,7 @@ class NodeFacts:
     """A device node."""
 
     path: str
-    #: ``"rknpu"``, ``"drm"``, ``"heap"``.
+    #: ``"rknpu"``, ``"drm"``, ``"accel"``, ``"heap"``.
     kind: str
     uid: int
     gid: int
@@ -190,6 +190,8 @@ class Facts:
     surroundings: Surroundings = field(default_factory=Surroundings)
     #: The simulated NPU is asked for: nothing of the board matters.
     simulated: bool = False
+    #: The open runtime is asked for: nothing of a vendor's library matters.
+    open_runtime: bool = False
     compatible: tuple[str, ...] = ()
     board: str = ""
     soc: Soc | None = None
@@ -369,6 +371,8 @@ class Facts:
     @property
     def run_with_node(self) -> str:
         """The command that runs a container with the NPU."""
+        if self.driver == "rocket":
+            return "docker run --device /dev/accel --security-opt systempaths=unconfined ..."
         drm = "docker run --device /dev/dri --security-opt systempaths=unconfined ..."
         misc = (
             "docker run --device /dev/rknpu --device /dev/dma_heap/system "
@@ -387,11 +391,18 @@ class Facts:
         return not self.nodes and self.driver == "rknpu" and not self.container
 
     @property
+    def no_accel_node(self) -> bool:
+        """Mainline's driver is loaded, wanted, and there is no node."""
+        wanted = self.open_runtime and self.driver == "rocket"
+        return wanted and not self.nodes and not self.container
+
+    @property
     def forbidden_nodes(self) -> Sequence[NodeFacts]:
         """All nodes if none is usable, else the cards if a runtime failed to open one."""
-        usable = [node for node in self.nodes if node.usable]
+        nodes = [node for node in self.nodes if node.kind != "accel" or self.open_runtime]
+        usable = [node for node in nodes if node.usable]
         if not usable:
-            return self.nodes
+            return nodes
         if "open" not in self.signs or any("/card" in node.path for node in usable):
             return ()
         return [node for node in self.nodes if "/card" in node.path and node.kind == "drm"]
@@ -482,7 +493,7 @@ class Facts:
         """The library that is missing."""
         on_npu = self.soc or self.nodes or self.container or self.driver == "rknpu"
         was_loaded = "glibcs-symbols" in self.signs  # by a program that brought its own
-        if self.libraries or was_loaded or not on_npu or self.is_pc:
+        if self.libraries or was_loaded or not on_npu or self.is_pc or self.open_runtime:
             return ""
         return self.wanted_library
 

@@ -250,6 +250,8 @@ def nodes(tree: Tree, process: Surroundings) -> dict[str, Any]:
         # Without /sys, as in some containers, any node may be the NPU's.
         if short.startswith(("card", "renderD")) and "rknpu" in events.get(short, "rknpu"):
             found.append(_node(tree, process, name, "drm"))
+    accels = tree.glob("/dev/accel/accel*") if _is_rocket(tree) else ()
+    found += [_node(tree, process, name, "accel") for name in accels]
     heap = _node(tree, process, HEAP, "heap") if tree.exists(HEAP) else None
     return {"nodes": tuple(found), "heap": heap}
 
@@ -476,13 +478,15 @@ def gather(
 
     tree = Tree(root)
     lines = log_lines(tree, surroundings.live, log)
+    is_open = surroundings.variables.get(VARIABLE) == "open"
     found: dict[str, Any] = {
         **board(tree), **driver(tree, lines), **nodes(tree, surroundings),
     }  # fmt: skip
     return Facts(
         surroundings=surroundings,
         simulated=simulated,
-        libraries=libraries(tree, surroundings),
+        open_runtime=is_open,
+        libraries=() if is_open else libraries(tree, surroundings),
         clocks=state(str(tree.root)),
         memory_kb=memory(tree),
         has_demo=bool(found["soc"] and found["soc"].mini) and has_demo(tree),

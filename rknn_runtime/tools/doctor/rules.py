@@ -123,13 +123,12 @@ RULES: tuple[Rule, ...] = (
         _SIM),
     Rule("chip-not-served", "board", "not_served", """
         {found}. This package does not serve it; the simulated NPU works here""", _SIM),
-    Rule("no-driver", "driver", "driver=rocket", """
+    Rule("no-driver", "driver", "driver=rocket !open_runtime", """
         the kernel has the mainline driver rocket (/dev/accel), and the vendor's runtime needs the
-        driver rknpu; links between nodes do not help. Boot the board maker's image with the
-        vendor's kernel (5.10 or 6.1). On RK3588, library="open" drives this NPU without the
-        vendor's runtime, for members of the group render, but no board has confirmed it yet, and
-        mainline starts the NPU at 200 MHz, a fifth of the vendor's clock. On Armbian:""",
-        _VENDOR_KERNEL),
+        driver rknpu; links between nodes do not help. On RK3588, library="open" drives this NPU
+        without the vendor's runtime, but no board has confirmed it yet: RKNN_RUNTIME_LIBRARY=open
+        shows what that needs here. Or boot the board maker's image with the vendor's kernel (5.10
+        or 6.1). On Armbian:""", _VENDOR_KERNEL),
     Rule("container-without-node", "device", "container=lxc container_without_node", """
         this container was given no node of the NPU. Allow it /dev/dri, or /dev/rknpu and
         /dev/dma_heap/system, in its configuration""",
@@ -138,6 +137,9 @@ RULES: tuple[Rule, ...] = (
     Rule("container-without-node", "device", "log:no-device", """
         the container should get a node that this machine does not have ({found}). The number of
         the NPU's node depends on the other devices""", "{facts.run_with_node}"),
+    Rule("container-without-node", "device", "driver=rocket container_without_node", """
+        this container was given no node of the NPU. Pass in /dev/accel""",
+        "{facts.run_with_node}"),
     Rule("container-without-node", "device", "container_without_node", """
         this container was given no node of the NPU. Pass in /dev/dri, or /dev/rknpu and
         /dev/dma_heap/system""", "{facts.run_with_node}"),
@@ -211,8 +213,12 @@ RULES: tuple[Rule, ...] = (
         the driver is loaded, but shows neither a DRM node nor /dev/rknpu. Build the kernel with
         CONFIG_ROCKCHIP_RKNPU_DRM_GEM=y and CONFIG_DRM=y, or use the maker's image. On
         Armbian:""", _VENDOR_KERNEL),
+    Rule("no-node", "device", "no_accel_node", """
+        the driver rocket is loaded, but shows no /dev/accel/accel0: the device tree lacks
+        mainline's nodes of the NPU (rockchip,rk3588-rknn-core), or has them switched off""",
+        "dtc -I fs /proc/device-tree | grep -A 9 npu@  # then an overlay with status = \"okay\""),
     Rule("forbidden-node", "device", "forbidden", """
-        this user may not open the NPU's card and render node: {found}""",
+        this user may not open the NPU's nodes: {found}""",
         "{facts.permit_nodes}"),
     Rule("forbidden-node", "device", "container log:hardware-version", """
         the runtime could not ask the driver for the hardware: the container sees the node, but
@@ -541,6 +547,11 @@ RULES: tuple[Rule, ...] = (
         needs widths that are multiples of 16, or has no driver in this kernel. Build the vendor's
         demo without it""",
         "./build-linux.sh -t {facts.chip_name} -a aarch64 -d DEMO -r", WARNING),
+    Rule("slow-npu", "clocks", "driver=rocket open_runtime", """
+        mainline kernels start the NPU at 200 MHz, a fifth of the vendor's clock. With the clock
+        patch of gregordinary/rocket-userspace the driver takes another""",
+        "sudo modprobe -r rocket && sudo modprobe rocket rocket_npu_clk_hz=600000000  "
+        "# a kernel with that patch", WARNING),
     Rule("hot", "clocks", "hot", """
         the chip is hot, and the kernel slows it down: {found}. Cool it""", "", WARNING),
     Rule("hot", "clocks", "log:heat", """
