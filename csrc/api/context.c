@@ -77,6 +77,13 @@ static int parse_file(const char *path, api_model **model, api_runtime *runtime)
 
 /* 1.5.2 shares weights only with a living context; 2.3.2 (mini) takes any flag. */
 static int check_flags(const api_model *model, uint32_t flag, const rknn_init_extend *extend) {
+    if (api_runs_on_npu &&
+        (flag & (RKNN_FLAG_MEM_ALLOC_OUTSIDE | RKNN_FLAG_INTERNAL_ALLOC_OUTSIDE)) != 0) {
+        api_log("rknn_init: %s takes memory for weights and internal tensors itself: load without "
+                "RKNN_FLAG_MEM_ALLOC_OUTSIDE and RKNN_FLAG_INTERNAL_ALLOC_OUTSIDE",
+                api_graph_runner);
+        return RKNN_ERR_PARAM_INVALID;
+    }
     if (model->runtime == API_FULL && (flag & RKNN_FLAG_SHARE_WEIGHT_MEM) != 0) {
         pthread_mutex_lock(&api_lock);
         const bool is_alive = extend != NULL && api_context_is_alive(extend->ctx);
@@ -226,6 +233,12 @@ static int set_batch_core_num(const api_context *ctx, int core_num) {
                 ctx->model->cores);
         return RKNN_ERR_PARAM_INVALID;
     }
+    if (api_runs_on_npu && core_num > 1) {
+        api_log("rknn_set_batch_core_num: %s runs the images of a batch one after the other; run "
+                "single images on several threads, as a Pool does",
+                api_graph_runner);
+        return RKNN_ERR_FAIL;
+    }
     return RKNN_SUCC;
 }
 
@@ -236,6 +249,10 @@ int rknn_set_batch_core_num(rknn_context context, int core_num) {
 /* Take the client's memory for weights or for intermediate results. */
 static int set_inner_mem(api_context *ctx, const rknn_tensor_mem *mem, const char *function,
                          uint32_t need, api_mem **place) {
+    if (api_runs_on_npu) {
+        api_log("%s: %s takes this memory itself: leave the call out", function, api_graph_runner);
+        return RKNN_ERR_FAIL;
+    }
     if (ctx->model->runtime == API_MINI && (ctx->flags & RKNN_FLAG_MEM_ALLOC_OUTSIDE) == 0) {
         api_log("%s: the context was made without RKNN_FLAG_MEM_ALLOC_OUTSIDE", function);
         return RKNN_ERR_FAIL;

@@ -209,7 +209,7 @@ void api_port_take(api_context *ctx, uint32_t index, const rknn_input *input, bo
                         type == RKNN_TENSOR_UINT8 && !input->pass_through;
     port->form = is_raw ? RKR_EMU_AS_PIXELS : form_of(input, is_bound);
     port->pixels = NULL;
-    if (is_raw && is_bound && api_keeps_bytes) {
+    if (is_raw && is_bound && api_runs_on_npu) {
         port->pixels = input->buf;
         port->pixels_bytes = tensor->n_elems / width * row;
     } else if (is_raw) {

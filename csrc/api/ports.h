@@ -17,15 +17,15 @@ typedef struct api_port {
     bool had_pixels; /* rknn_inputs_set: the NPU converts uint8 from then on */
     uint8_t *value;  /* native type, framework's order; as long as the longest shape */
     uint32_t form;   /* of `value`, for an emulator: RKR_EMU_AS_... */
-    /* Where the library says that bytes go as they are (api_keeps_bytes): */
+    /* On an NPU: */
     const uint8_t *pixels; /* of a bound image, instead of `value`; NULL: none */
     size_t pixels_bytes;
     bool is_native; /* the last run put an output into its memory, and not into `value` */
 } api_port;
 
-/* Of the library: whether the NPU reads and writes bound memories as they are, with whatever lies
- * between the values. */
-extern const bool api_keeps_bytes;
+/* Of the library: whether it drives an NPU, which takes and leaves bytes as they are, with whatever
+ * lies between the values, and works in memory of the library's. */
+extern const bool api_runs_on_npu;
 
 /* What rknn_run writes for an output that is bound with a type and a layout. */
 typedef enum {

@@ -20,7 +20,7 @@ static void keep_bytes(const api_context *ctx, uint32_t index, api_machine_value
         values->bytes = port->pixels_bytes / ctx->model->batch;
     }
     const rknn_tensor_attr *native = &api_tensor_of(ctx, index)->attr[API_NATIVE];
-    if (api_keeps_bytes && !api_port_is_input(ctx, index) && port->source == API_BOUND &&
+    if (api_runs_on_npu && !api_port_is_input(ctx, index) && port->source == API_BOUND &&
         api_output_form(ctx, index, &type) == API_WRITES_NATIVE && type == native->type) {
         values->native = port->mem->npu;
         values->layout = native;

@@ -134,10 +134,17 @@ static int make(open_program *program) {
     return status == RKR_OK && !open_program_sync_all(program, true) ? RKR_ERR_MEMORY : status;
 }
 
-/* Whether the NPU's commands in the file are those of this machine's SoC, where it tells which one
- * it is; else RKR_EMU_ERR_UNKNOWN and why. */
-static int check_soc(const char *soc, char *reason, size_t reason_size) {
+/* Whether the NPU's commands in the file are known, and those of this machine's SoC, where it tells
+ * which one it is; else RKR_EMU_ERR_UNKNOWN and why. */
+static int check_soc(const char *soc, bool has_base, char *reason, size_t reason_size) {
     const rkr_soc *wanted = rkr_find_soc((const uint8_t *)soc, strlen(soc));
+    if (has_base && wanted != NULL && !wanted->is_mini) {
+        snprintf(reason, reason_size,
+                 "a container for librknnmrt on a %s, of which nobody knows "
+                 "the commands: convert without mini_rknn",
+                 soc);
+        return RKR_EMU_ERR_UNKNOWN;
+    }
     char tree[TREE_BYTES];
     FILE *file = fopen("/proc/device-tree/compatible", "re");
     const size_t length = file == NULL ? 0 : fread(tree, 1, sizeof tree - 1, file);
@@ -183,7 +190,8 @@ static int make_for(open_device *device, const uint8_t *bytes, size_t size, uint
         rkr_emu_open_in(bytes, size, graph, &memory, &program->emulator, reason, reason_size);
     rkr_emu_info info = {.soc = ""};
     status = status == RKR_OK ? rkr_emu_get_info(program->emulator, &info) : status;
-    status = status == RKR_OK ? check_soc(info.soc, reason, reason_size) : status;
+    status =
+        status == RKR_OK ? check_soc(info.soc, info.has_base != 0, reason, reason_size) : status;
     if (status == RKR_OK) {
         const rkr_soc *chip = rkr_find_soc((const uint8_t *)info.soc, strlen(info.soc));
         program->core = chip->cores == 2 && shares == 1 ? 1u << core : 0;

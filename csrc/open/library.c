@@ -81,7 +81,7 @@ void api_say_version(const api_model *model, rknn_sdk_version *version) {
 }
 
 const char api_graph_runner[] = "the open runtime";
-const bool api_keeps_bytes = true;
+const bool api_runs_on_npu = true;
 
 uint32_t api_graph_instances(uint32_t cores) {
     return cores;

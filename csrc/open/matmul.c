@@ -2,10 +2,11 @@
  *
  * Matrix multiplication, which the open runtime has not: a clear no. Without these functions a
  * program would find those of the simulated runtime, whose emulator this library uses. */
-#include <stdio.h>
+
+extern void api_log(const char *format, ...); /* api/library.h declares the functions below, too */
 
 __attribute__((used)) static int refuse(void) {
-    fprintf(stderr, "rknn_open: the open runtime multiplies no matrices, the vendor's does\n");
+    api_log("the open runtime multiplies no matrices, the vendor's does");
     return -1;
 }
 

@@ -109,7 +109,7 @@ int api_graph_run(rkr_emu *emulator, void *hand, api_node_hook hook) {
 }
 
 const char api_graph_runner[] = "the emulated NPU";
-const bool api_keeps_bytes = false; /* who reads between the values shall notice */
+const bool api_runs_on_npu = false;
 
 /* The emulator's threads are its cores. */
 uint32_t api_graph_instances(uint32_t cores) {

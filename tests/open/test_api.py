@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from paths import DATA
+from paths import DATA, PROJECT
 
 DRIVERS = ("rknpu", "rocket")
 SMALL = DATA / "models" / "ic3_w37_rk3588.rknn"
@@ -58,3 +58,40 @@ with Model(sys.argv[1], library="open") as model:
 def test_an_input_in_memory_of_another_device_is_read(run, driver):
     """It is copied to the NPU's."""
     assert run(driver, "rk3588", BEGIN + FOREIGN, SMALL) is True
+
+
+REFUSED = """\
+from vendor_bindings import Client
+from rknn_runtime import Matmul, MatmulType
+from rknn_runtime._ffi import lib
+from rknn_runtime.errors import RknnError
+from rknn_runtime.npu.library import open_library
+
+def words(call):
+    try:
+        call()
+    except RknnError as error:
+        return str(error)
+    return ""
+
+load = lambda flags: Model(sys.argv[1], library="open", flags=flags).close()
+said = [words(lambda: load(InitFlag.MEM_ALLOC_OUTSIDE))]
+said.append(words(lambda: load(InitFlag.INTERNAL_ALLOC_OUTSIDE)))
+with Model(sys.argv[1], library="open") as model:
+    model.set_batch_core_num(1)
+    said.append(words(lambda: model.set_batch_core_num(2)))
+with Client(open_library("open"), open(sys.argv[1], "rb").read(), True) as client:
+    client.memory(1 << 20)
+    for call in (lib.rkr_set_weight_mem, lib.rkr_set_internal_mem):
+        said.append("itself" * (call(client.handle, client.context, client.memories[0]) < 0))
+said.append(words(lambda: Matmul(4, 64, 64, MatmulType.INT8_MM_INT8_TO_INT32, library="open")))
+print(json.dumps(said))
+"""
+
+
+def test_what_the_open_runtime_has_not_is_refused(run):
+    """Nothing is taken and left unused: memory of the client's, cores of a batch, matrices."""
+    tools = str(PROJECT / "tools" / "wheels")
+    said = run("rknpu", "rk3588", BEGIN + REFUSED, SMALL, PYTHONPATH=f"{PROJECT}:{tools}")
+    wanted = ["itself", "itself", "Pool", "itself", "itself", "matri"]
+    assert [word in text for word, text in zip(wanted, said)] == [True] * 6, said

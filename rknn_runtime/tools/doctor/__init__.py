@@ -80,7 +80,8 @@ def doctor(
         model: A .rknn file to check. If nothing else is wrong and ``root`` is /, it is also loaded
             and run once in another process. None to look at the machine only.
         library: Path of a runtime, ``"open"`` for the open runtime, or ``"sim"`` for the
-            simulated NPU, for which nothing of the board matters. None to choose as `open_library` does.
+            simulated NPU, for which nothing of the board matters. None to choose as
+            `open_library` does.
         root: The folder with /proc, /sys, /dev, /etc and /usr/lib, such as a container's host.
             Nothing outside of it is read.
         surroundings: The process. None for this one, or for the Python below another ``root``.
