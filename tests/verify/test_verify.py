@@ -231,14 +231,3 @@ def test_questions_are_read_from_another_archive(tmp_path: Path) -> None:
     copy.write_bytes(b"no archive")
     with pytest.raises(RknnError, match="not an archive of questions"):
         questions_for("rk3588", copy)
-
-
-def test_the_page_for_boards_lists_every_question():
-    """With the answer that the emulator assumes."""
-    text = (PROJECT / "docs" / "board-results.md").read_text("utf-8")
-    told = {
-        cells[1].strip(): cells[2].strip()
-        for cells in (line.split("|") for line in text.splitlines() if line.startswith("| "))
-    }
-    for _, question in EVERY:
-        assert told[question.asks] == question.assumed
