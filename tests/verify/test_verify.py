@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from paths import PROJECT
 from reference import alternatives
 
 from rknn_runtime.cli import main, verify
