@@ -106,6 +106,43 @@ asyncio.run(main())
     assert out.splitlines() == ["[503, 504]", "['1']"]
 
 
+def test_an_endpoint_that_is_left(project, monkeypatch):
+    """A client that goes away frees its place; at shutdown the frame under way is answered."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    pytest.importorskip("multipart")
+    code = """
+import asyncio, httpx
+from app import app, lifespan
+
+async def main():
+    photo = open("examples/scenes/scene.png", "rb").read()
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
+    async def begun():
+        post = client.post("/detect", files={"photo": ("scene.png", photo)})
+        task = asyncio.create_task(post)
+        while not app.state.free.locked():
+            await asyncio.sleep(0)
+        return task
+    async with lifespan(app):
+        left = await begun()
+        left.cancel()
+        await asyncio.wait([left])
+        print(left.cancelled(), app.state.free.locked())
+        print((await (await begun())).status_code)
+        last = await begun()
+        while not app.state.pool.working_s:
+            await asyncio.sleep(0)
+    print((await last).status_code)
+asyncio.run(main())
+"""
+    monkeypatch.setenv("IN_FLIGHT", "1")
+    monkeypatch.setenv("TIMEOUT_S", "300")
+    monkeypatch.setenv("RKNN_SIM_LATENCY_US", "200000")
+    out = run(project, "-W", "ignore", "-c", code)
+    assert out.split() == ["True", "False", "200", "200"]
+
+
 def test_a_detector_of_frigate(project):
     """Rows of class, confidence and ``(top, left, bottom, right)``, as parts of the image."""
     code = f"""{FRIGATE}

@@ -33,11 +33,11 @@ func main() {
 			defer waiting.Done()
 			for number := range numbers {
 				pixels := frames[number*size : (number+1)*size]
-				mat, err := gocv.NewMatFromBytes(side, side, gocv.MatTypeCV8UC3, pixels)
+				view, err := gocv.NewMatFromBytes(side, side, gocv.MatTypeCV8UC3, pixels)
 				if err != nil {
 					panic(err)
 				}
-				defer mat.Close()
+				mat := view.Clone() // in C's memory
 				runtime := pool.Get()
 				outputs, err := runtime.Inference([]gocv.Mat{mat})
 				if err != nil {
@@ -48,6 +48,8 @@ func main() {
 					binary.Write(hash, binary.LittleEndian, output.BufFloat)
 				}
 				outputs.Free()
+				mat.Close()
+				view.Close()
 				pool.Return(runtime)
 				hashes[number] = fmt.Sprintf("%x", hash.Sum(nil))
 			}
