@@ -1,8 +1,9 @@
 """Run a program on a PC as if it were on a board.
 
 It sees the device tree and machine of the board, the simulated runtime as
-librknnrt.so, and in Python the vendor's package names. Nothing is installed.
-Its output is unchanged.
+librknnrt.so, and in Python, which needs numpy and cffi, the vendor's package
+names. Go opens files without the C library and sees the PC's device tree.
+Nothing is installed. The program's output is unchanged.
 
 Examples:
   rknn-runtime as-board rk3588 -- python their_program.py model.rknn

@@ -34,7 +34,8 @@ def run_as_board(soc: str, words: Sequence[str], driver: str | None = None) -> i
 
     For it and all that it starts, ``/proc/device-tree`` names the SoC, ``uname`` the board's
     machine, ``librknnrt.so`` and ``librknnmrt.so`` are the simulated runtime, and Python programs
-    find ``rknnlite.api`` and ``rknn.api``. Statically linked programs see none of the files.
+    find ``rknnlite.api`` and ``rknn.api``. What opens files without the C library, as Go and
+    statically linked programs do, sees the PC's.
 
     Args:
         soc: Such as ``"rk3588"``.
@@ -73,6 +74,7 @@ def run_as_board(soc: str, words: Sequence[str], driver: str | None = None) -> i
             place_of.write_text(text)
         for name in NAMES:
             install_library(library, name)
+        (site / "rknn_runtime").symlink_to(Path(__file__).resolve().parents[1])
         for name in DISTRIBUTIONS:
             wheel = make_wheel(name, root)
             with zipfile.ZipFile(wheel) as archive:

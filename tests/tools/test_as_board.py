@@ -30,6 +30,8 @@ assert platform.machine() == "aarch64"
 assert os.path.exists("/usr/lib/librknnrt.so") and not os.path.exists("/usr/lib/other.so")
 assert ctypes.CDLL("/usr/lib/librknnrt.so").rknn_run and ctypes.CDLL("librknnmrt.so").rknn_run
 assert version("rknn-toolkit-lite2").startswith("2.3.2")
+import rknn_runtime
+assert "/rknn-board-" in rknn_runtime.__file__  # whichever Python runs this
 import numpy
 from rknnlite.api import RKNNLite
 lite = RKNNLite()
