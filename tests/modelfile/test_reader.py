@@ -16,7 +16,7 @@ from recorded import MODELS, Fact, Recording, recordings
 
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
-from rknn_runtime.modelfile import ModelInfo, Preprocessing, reader
+from rknn_runtime.modelfile import ModelInfo, reader
 from rknn_runtime.tensor import TensorAttr
 
 
@@ -148,29 +148,6 @@ def test_a_version_that_nobody_asked_is_no_fault_of_the_model() -> None:
         assert not isinstance(caught.value, InvalidModelError)
     with pytest.raises(TypeError, match="runtime_version: expected a str"):
         reader.read(MODELS / "ic5_rk3588.rknn", runtime_version=2)  # type: ignore[arg-type]
-
-
-def test_a_standard_model() -> None:
-    """All fields but the attributes are right."""
-    info = reader.read(MODELS / "ic3_w37_rk3588.rknn")
-    assert (info.soc, info.container, info.container_version) == ("rk3588", "standard", 6)
-    assert (info.npu, info.toolkit_version, info.framework) == ("RKNPU v2", "2.3.2", "ONNX")
-    assert info.compiler_version.startswith("2.3.2 (")
-    assert info.compiler_version.endswith(")")
-    assert info.operators == {
-        "Conv": 1, "ConvRelu": 1, "InputOperator": 1, "OutputOperator": 1,
-    }  # fmt: skip
-    assert (info.batch, info.custom_string, info.variants, info.dynamic_shapes) == (1, "", (), {})
-    assert info.preprocessing == (Preprocessing((0.0,) * 3, (255.0,) * 3, False),)
-    assert info.file_bytes == (MODELS / "ic3_w37_rk3588.rknn").stat().st_size
-
-
-def test_a_mini_model() -> None:
-    """All fields but the attributes are right."""
-    info = reader.read(MODELS / "custom_string_rv1106.rknn")
-    assert (info.soc, info.container, info.container_version) == ("rv1106", "mini", 4)
-    assert (info.npu, info.toolkit_version, info.framework) == ("RKNPU t3", "2.3.2", "ONNX")
-    assert info.custom_string == '{"classes": ["a","b"], "note": "hello 世界"}'
 
 
 def test_batch_and_dynamic_shapes() -> None:

@@ -40,28 +40,6 @@ def test_a_failing_release_of_the_collector_is_logged(control, caplog):
 # Order
 
 
-def test_views_in_a_cycle_with_their_model_are_collected(control):
-    """An array that is an attribute of its model is no leak."""
-    model = Model(recorded().data, library="sim")
-    model.frame = model.input_view()
-    model.raw = model.output_raw()
-    del model
-    gc.collect()
-    assert control.live == NOTHING
-
-
-def test_the_traceback_of_a_refusal_holds_nothing(control):
-    """Errors about arguments may be kept: the model closes."""
-    model = Model(recorded().data, library="sim")
-    kept = []
-    for wrong in (lambda: model.output_f32(0, np.zeros(3)), lambda: model.run(FRAME[:2])):
-        with pytest.raises((TypeError, ValueError)) as caught:
-            wrong()
-        kept.append(caught.value)
-    model.close()
-    assert len(kept) == 2
-
-
 INPUT_KINDS = {
     "pixels": (image(), None),
     "image as elements": (image(), InputSpec(pass_through=True)),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gc
-import os
 
 import numpy as np
 import pytest
 from bundles import recorded
 
-from rknn_runtime import Model, TensorMemory
+from rknn_runtime import TensorMemory
 from rknn_runtime.errors import ClosedError
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.library import open_library
@@ -76,30 +75,6 @@ def test_no_view_is_left_without_memory(context, control, view):
     assert control.live.memories == 0
 
 
-def test_a_view_outlives_every_owner(context, control):
-    """The bytes stay as long as an array shows them, and not longer."""
-    array = TensorMemory(context, 100).array()
-    array[:] = 7
-    gc.collect()
-    assert control.live.memories == 1
-    assert (array == 7).all()
-    del array
-    gc.collect()
-    assert control.live.memories == 0
-
-
-def test_the_context_takes_its_memories_with_it(control):
-    """A memory whose context was closed is closed, and closing it is harmless."""
-    context = Context(open_library("sim"))
-    context.initialise(recorded().data, 0)
-    memory = TensorMemory(context, 64)
-    context.close()
-    assert memory.is_closed
-    memory.close()
-    with pytest.raises(ClosedError):
-        memory.array()
-
-
 def test_a_with_block_does_not_hide_an_exception(context, control):
     """A view that a traceback holds forbids closing; the exception itself comes through."""
 
@@ -121,14 +96,3 @@ def test_a_with_block_that_leaves_a_view_is_an_error(context):
     assert array is not None
     del array
     memory.close()
-
-
-def test_the_memory_of_a_model_cannot_be_closed_alone(control):
-    """A model that runs on released memory would crash."""
-    with Model(recorded().data, library="sim") as model:
-        for memory in (model.input_memory(), model.output_memory()):
-            with pytest.raises(BufferError, match=r"is (in|out)put 0 '\w+' of a model"):
-                memory.close()
-        model.run(np.zeros((8, 20, 3), np.uint8))
-        assert model.input_memory().size_bytes >= 8 * 20 * 3
-        assert os.fstat(model.input_memory().fd) if model.input_memory().fd >= 0 else True

@@ -188,20 +188,6 @@ def test_a_frame_of_any_strides_is_taken():
         same(model(large[5:13, 7:27])[0], case.expected[0])
 
 
-@pytest.mark.parametrize("soc", PROFILES)
-def test_pixels_written_in_place_are_run(soc):
-    """`input_view` is the input memory: ``run()`` computes on its contents."""
-    attr = image((1, 3, 6, 37), soc)
-    frame = some_image(attr)
-    case = recorded(soc, inputs=[attr], input_arrays=[frame])
-    with Model(case.data, library="sim") as model:
-        model.input_view()[...] = frame
-        model.run()
-        same(model.output_f32(), case.expected[0])
-        assert (model.input_view() == frame).all()
-        assert model.input_view().flags.writeable
-
-
 def test_a_batch_is_one_array():
     """N > 1: the frames of a batch come in one array; a single frame is refused."""
     attr = image((2, 3, 8, 20))
@@ -412,14 +398,6 @@ def test_core_masks_go_to_the_runtime(control):
         Model(recorded("rk3566").data, library="sim", core_mask=CoreMask.CORE_2)
 
 
-@pytest.mark.parametrize("flags", [InitFlag.ASYNC, InitFlag.ASYNC | InitFlag.PRIOR_LOW, 0x100])
-def test_flags_that_a_model_cannot_keep_are_refused(control, flags):
-    """Flags that leave timing to the caller would break silently."""
-    with pytest.raises(ValueError, match="flags: expected none that"):
-        Model(recorded().data, library="sim", flags=flags)
-    assert control.calls("rknn_init") == 0
-
-
 @pytest.fixture
 def real_library(tmp_path):
     """A library that is not simulated."""
@@ -460,14 +438,6 @@ def test_a_path_that_is_no_file_is_an_error(real_library, tmp_path, library):
         Model(tmp_path / "none.rknn", library=chosen)
     with pytest.raises((InvalidModelError, IsADirectoryError), match="directory"):
         Model(tmp_path, library=chosen)
-
-
-def test_the_check_can_be_left_out(real_library):
-    """``check=False`` lets the runtime judge; this one takes anything."""
-    with Model(b"anything", library=real_library, check=False) as model:
-        frame = np.arange(48, dtype=np.uint8).reshape(1, 4, 4, 3)
-        model.run(frame)
-        assert model.output_raw(0).tolist() == [list(range(1, 9))]
 
 
 # Runtimes that differ

@@ -20,8 +20,6 @@ from rknn_runtime import Detector, Model, TensorMemory
 from rknn_runtime.errors import (
     AllocationError,
     ClosedError,
-    InvalidParameterError,
-    OperationFailedError,
 )
 from rknn_runtime.npu import dma_heap
 from rknn_runtime.sim import Record, bundle_from_arrays
@@ -551,19 +549,3 @@ def test_flush_flags_leave_the_syncs_to_the_model(control, flags, syncs):
         assert control.calls("rknn_mem_sync") == 0
         model.output_memory().sync_from_device()
         np.testing.assert_array_equal(model.output_f32(), expected)
-
-
-def test_what_is_not_synced_is_noticed(control):
-    """A frame that the CPU wrote and nobody synced is a violation in the simulation."""
-    with loaded("rv1106") as (model, _):
-        model.bind_input(0, model.input_memory(), sync=False)
-        model.input_view()[...] = FRAME
-        with pytest.raises(OperationFailedError):
-            model.run()
-        assert "rknn_mem_sync" in control.last_violation
-        control.reset()
-        model.input_memory().sync_to_device()
-        model.run()
-        control.fail("rknn_mem_sync", 1, -5)
-        with pytest.raises(InvalidParameterError, match="output 0 'map', from device"):
-            model.run()

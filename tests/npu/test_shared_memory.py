@@ -96,16 +96,6 @@ def test_a_release_that_fails_is_told_once(control, code):
     assert control.live == NOTHING
 
 
-def test_librknnmrt_has_no_duplicates(control):
-    """It is not asked."""
-    with (
-        Model(case_of("rv1106").data, library="sim") as model,
-        pytest.raises(UnavailableError, match="does not implement rknn_dup_context"),
-    ):
-        model.duplicate()
-    assert control.calls("rknn_dup_context") == 0
-
-
 @pytest.mark.parametrize("kind", [Model, GeneralModel])
 def test_a_batch_has_no_duplicates(control, kind):
     """A batch of images has none: librknnrt 2.3.2 would end the process. A batch of vectors has."""

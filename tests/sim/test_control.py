@@ -39,51 +39,6 @@ def control() -> Iterator[Control]:
     control.reset()
 
 
-def calls(api: Api) -> dict[str, Any]:
-    """Every function that returns a status, called so that it succeeds or changes nothing."""
-    handle, context = api.handle, api.context
-    mem = api.create_mem(4096)
-    attr = api.good_attr("out", "native")
-    both = ffi.new("rknn_context[2]", [context, 0])
-    size = ffi.new("rknn_mem_size *")
-    pixels = ffi.new("uint8_t[]", 4 * 20 * 3)
-    given = {"index": 0, "buf": pixels, "size": len(pixels), "type": TensorType.UINT8, "fmt": 1}
-    outputs = ffi.new("rknn_output[1]")
-    return {
-        "rknn_dup_context": lambda: lib.rkr_dup_context(handle, both, both + 1),
-        "rknn_query": lambda: api.query(lib.RKNN_QUERY_MEM_SIZE, size),
-        "rknn_inputs_set": lambda: api.inputs_set([given]),
-        "rknn_set_batch_core_num": lambda: lib.rkr_set_batch_core_num(handle, context, 1),
-        "rknn_set_core_mask": lambda: lib.rkr_set_core_mask(handle, context, 1),
-        "rknn_set_io_mem": lambda: api.set_io_mem(mem, attr),
-        "rknn_run": api.run,
-        "rknn_wait": lambda: lib.rkr_wait(handle, context, ffi.NULL),
-        "rknn_outputs_get": lambda: api.outputs_get(outputs),
-        "rknn_outputs_release": lambda: api.outputs_release(outputs),
-        "rknn_set_weight_mem": lambda: lib.rkr_set_weight_mem(handle, context, mem),
-        "rknn_set_internal_mem": lambda: lib.rkr_set_internal_mem(handle, context, mem),
-        "rknn_set_input_shape": lambda: lib.rkr_set_input_shape(handle, context, attr),
-        "rknn_set_input_shapes": lambda: lib.rkr_set_input_shapes(handle, context, 1, attr),
-        "rknn_mem_sync": lambda: api.sync(mem, 1),
-        "rknn_destroy_mem": lambda: api.destroy_mem(mem),
-        "rknn_destroy": api.destroy,
-    }
-
-
-def test_every_function_fails_with_any_code(control: Control) -> None:
-    """The code comes back unchanged, once; releasing functions release nevertheless."""
-    for code in range(-13, 0):
-        api = Api(bundle())
-        for name, call in calls(api).items():
-            control.fail(name, code=code)
-            assert call() == code, name
-            assert f"{name} fails with {code} on demand" == control.last_message
-        assert control.live == (0, 0, 0)
-        control.fail("rknn_init", code=code)
-        assert Api(bundle()).status == code
-    assert control.violations == 0
-
-
 def test_functions_that_return_a_pointer_return_null(control: Control) -> None:
     """All five of them, whatever the code."""
     with Api(bundle()) as api:

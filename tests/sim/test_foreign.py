@@ -104,17 +104,6 @@ def test_a_program_that_links_with_librknnrt(tmp_path, pixels):
     assert "librknn_sim" not in linked
 
 
-def test_a_program_that_never_syncs(tmp_path, pixels):
-    """On RV1106, as all public demos: caches are coherent for who asked for nothing."""
-    program = compiled(tmp_path, "rknnmrt", "ZERO_COPY")
-    with Model(EXAMPLES / "shapes_rv1106.rknn", library="sim") as model:
-        model.run(pixels)
-        expected, channels = model.output_raw(0).copy(), model.outputs[0].shape[1]
-    said = np.frombuffer(run(program, EXAMPLES / "shapes_rv1106.rknn", tmp_path), np.int8)
-    written = said.reshape(expected.shape)
-    assert (written[..., :channels] == expected[..., :channels]).all()  # the rest is garbage
-
-
 def test_it_runs_what_was_recorded(tmp_path, pixels, capsys):
     """``rknn-runtime record`` writes a bundle that answers the sample as the model does."""
     program = compiled(tmp_path, "rknnrt")

@@ -23,7 +23,6 @@ from rknn_runtime.sim import (
 
 MINI, FULL = "rv1106", "rk3588"
 TO_DEVICE, FROM_DEVICE = lib.RKNN_MEMORY_SYNC_TO_DEVICE, lib.RKNN_MEMORY_SYNC_FROM_DEVICE
-NORMALIZATION = Preprocessing((10.0, 0.0, 128.0), (255.0, 100.0, 64.0), False)
 
 
 def vector(name: str, soc: str, kind: str) -> Any:
@@ -53,19 +52,6 @@ def quantized(real: np.ndarray[Any, Any], zero_point: int, scale: float) -> np.n
     return ((q - zero_point).astype(np.float32) * scale32).astype(np.float32)
 
 
-def fused(real: np.ndarray[Any, Any], zero_point: int, scale: float) -> np.ndarray[Any, Any]:
-    """The same as librknnrt gives it in NCHW: groups of 16 channels, 4 pixels at a time."""
-    scale32 = np.float32(scale)
-    q = np.rint(real / scale32) + zero_point
-    n, channels, height, width = real.shape
-    groups, pixels = channels // 16 * 16, height * width // 4 * 4
-    flat = real.reshape(n, channels, -1).copy()
-    products = q.reshape(flat.shape)[:, :groups, :pixels].astype(np.float64) * np.float64(scale32)
-    offset = np.float64(np.float32(zero_point) * scale32)
-    flat[:, :groups, :pixels] = (products - offset).astype(np.float32)
-    return flat.reshape(real.shape)
-
-
 @pytest.mark.parametrize("soc", [MINI, FULL, "rk3566"])
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_pixels_are_normalized_and_quantized(soc: str, channels: int) -> None:
@@ -93,31 +79,6 @@ def test_pixels_are_normalized_and_quantized(soc: str, channels: int) -> None:
         assert api.destroy_mem(mem) == 0
 
 
-@pytest.mark.parametrize("soc", [MINI, FULL])
-@pytest.mark.parametrize("channels", [3, 5, 16, 17])
-def test_pass_through_takes_native_data_as_it_is(soc: str, channels: int) -> None:
-    """Raw int8 in the native layout, without mean and std; padding is not looked at."""
-    rng = np.random.default_rng(2)
-    tensor = image(soc, channels, zero_point=7)
-    preprocessing = [Preprocessing((5.0,), (3.0,), False)]
-    bundle = computed_bundle([tensor], [vector("o", soc, "out")], soc, preprocessing)
-    with Api(bundle) as api:
-        mem = api.bind("in", pass_through=1)
-        native = tensor.native
-        raw = rng.integers(-128, 128, native.size_with_stride).astype(np.int8)
-        bytes_of(mem).view(np.int8)[: raw.size] = raw
-        if native.layout is Layout.NHWC:
-            rows = raw.reshape(1, 5, native.w_stride, channels)[:, :, :37]
-            values = rows.transpose(0, 3, 1, 2)
-        else:
-            n, c1, h, w, c2 = native.shape
-            groups = raw.reshape(native.shape).transpose(0, 1, 4, 2, 3)
-            values = groups.reshape(n, c1 * c2, h, w)[:, :channels]
-        expected = (values.astype(np.float32) - 7) * np.float32(0.01)
-        np.testing.assert_array_equal(seen(api, mem), expected)
-        assert api.destroy_mem(mem) == 0
-
-
 def test_librknnmrt_refuses_at_the_run_what_it_cannot_read() -> None:
     """NHWC for an input of 5 channels, NCHW for an image: bound, but not run."""
     for tensor, layout in (
@@ -130,27 +91,6 @@ def test_librknnmrt_refuses_at_the_run_what_it_cannot_read() -> None:
             assert api.run() == lib.RKNN_ERR_FAIL
             assert "pass_through" in api.control.last_message
             assert api.destroy_mem(mem) == 0
-
-
-def test_float16_and_integers_reach_the_executor_unharmed() -> None:
-    """float16 is widened, int64 stays int64 to the last bit."""
-    half = describe_input("h", (1, 6), dtype=TensorType.FLOAT16, zero_point=None, scale=None)
-    tokens = describe_input(
-        "t", (1, 3), index=1, dtype=TensorType.INT64, zero_point=None, scale=None
-    )
-    with Api(computed_bundle([half, tokens], [vector("o", FULL, "out")], FULL)) as api:
-        mems = [api.bind("in", i, pass_through=1) for i in range(2)]
-        halves = np.array([0.0, -1.5, 65504.0, 6e-8, -np.inf, 0.1], np.float16)
-        numbers = np.array([2**62 + 1, -1, 7], np.int64)
-        bytes_of(mems[0])[:12] = halves.view(np.uint8)
-        bytes_of(mems[1])[:24] = numbers.view(np.uint8)
-        inputs: list[Any] = []
-        api.set_executor(lambda given, _: inputs.extend(array.copy() for array in given))
-        assert api.run() == 0
-        assert [array.dtype for array in inputs] == [np.float32, np.int64]
-        np.testing.assert_array_equal(inputs[0], halves.astype(np.float32).reshape(1, 6))
-        np.testing.assert_array_equal(inputs[1], numbers.reshape(1, 3))
-        assert [api.destroy_mem(mem) for mem in mems] == [0, 0]
 
 
 # ---- outputs -------------------------------------------------------------------------
@@ -369,61 +309,6 @@ def test_outputs_get_gives_all_outputs_by_their_position() -> None:
         assert api.destroy_mem(mem) == 0
 
 
-def test_inputs_set_and_outputs_get_copy() -> None:
-    """librknnrt: compact NHWC pixels in; native type or float32 in NCHW out."""
-    rng = np.random.default_rng(5)
-    tensor = describe_output("o", (1, 20, 3, 7), zero_point=3, scale=0.1)
-    bundle = computed_bundle([image(FULL)], [tensor], FULL, [NORMALIZATION])
-    pixels = rng.integers(0, 256, (1, 5, 37, 3)).astype(np.uint8)
-    inputs: list[Any] = []
-    real = rng.normal(size=(1, 20, 3, 7)).astype(np.float32)
-
-    def compute(given: Any, outputs: Any) -> None:
-        inputs.append(given[0].copy())
-        outputs[0][...] = real
-
-    with Api(bundle) as api:
-        api.set_executor(compute)
-        data = ffi.from_buffer(pixels)
-        given = {"index": 0, "buf": data, "size": pixels.size, "type": TensorType.UINT8}
-        assert api.inputs_set([{**given, "fmt": NHWC}]) == 0
-        assert api.run() == 0
-        mean, std = (
-            np.asarray(v, np.float32).reshape(1, 3, 1, 1)
-            for v in (NORMALIZATION.mean, NORMALIZATION.std)
-        )
-        normalized = (pixels.transpose(0, 3, 1, 2).astype(np.float32) - mean) / std
-        np.testing.assert_array_equal(inputs[0], quantized(normalized, 0, 0.01))
-
-        bound = api.bind("in", type=TensorType.UINT8)  # the last call decides
-        assert api.run() == 0
-        assert not np.array_equal(inputs[1], inputs[0])
-        assert api.inputs_set([{**given, "fmt": NHWC}]) == 0
-        assert api.destroy_mem(bound) == 0
-        assert api.run() == 0
-        np.testing.assert_array_equal(inputs[2], inputs[0])
-
-        outputs = ffi.new("rknn_output[1]", [{"want_float": 1}])
-        assert api.outputs_get(outputs) == 0
-        assert outputs[0].size == 4 * real.size
-        got = np.frombuffer(ffi.buffer(outputs[0].buf, outputs[0].size), np.float32)
-        expected = fused(quantized(real, 3, 0.1), 3, 0.1)
-        np.testing.assert_array_equal(got.reshape(real.shape), expected)
-        assert api.control.live.outputs == 1
-        assert api.outputs_release(outputs) == 0
-        assert api.control.live.outputs == 0
-
-        own = np.zeros(real.size, np.int8)
-        outputs = ffi.new(
-            "rknn_output[1]",
-            [{"is_prealloc": 1, "buf": ffi.from_buffer(own), "size": own.size}],
-        )
-        assert api.outputs_get(outputs) == 0
-        dequantized = (own.astype(np.float32) - 3) * np.float32(0.1)
-        np.testing.assert_array_equal(dequantized.reshape(real.shape), quantized(real, 3, 0.1))
-        assert api.outputs_release(outputs) == 0
-
-
 # ---- shapes --------------------------------------------------------------------------
 
 
@@ -443,33 +328,6 @@ def dynamic_bundle() -> bytes:
             ShapeVariant((input_attr(source, 0, rules),), (output_attr(target, 0, rules),))
         )
     return computed_bundle(variants[0].inputs, variants[0].outputs, FULL, variants=tuple(variants))
-
-
-def test_a_dynamic_model_runs_in_each_of_its_shapes() -> None:
-    """The current shape decides the bytes that are read and written; the biggest comes first."""
-    with Api(dynamic_bundle()) as api:
-
-        def compute(inputs: Any, outputs: Any) -> None:
-            outputs[0][...] = inputs[0] - 128
-
-        api.set_executor(compute)
-        attr = api.good_attr("in", "logical")
-        assert lib.rkr_set_input_shapes(api.handle, api.context, 1, attr) == 0
-        source = api.bind("in", type=TensorType.UINT8)
-        target = api.bind("out", view="logical", fmt=NCHW)
-        for width, stride in ((40, 48), (24, 32)):
-            attr = api.good_attr("in", "logical")
-            attr.dims[2] = width
-            assert lib.rkr_set_input_shapes(api.handle, api.context, 1, attr) == 0
-            assert api.good_attr("in", "current").w_stride == stride
-            pixels = (np.arange(4 * stride * 3) % 251).astype(np.uint8)
-            bytes_of(source)[: pixels.size] = pixels
-            assert api.run() == 0, api.control.last_message
-            planar = pixels.reshape(4, stride, 3)[:, :width].transpose(2, 0, 1)
-            limited = np.minimum(planar.astype(np.int16), 127) - 128
-            written = bytes_of(target).view(np.int8)[: planar.size]
-            np.testing.assert_array_equal(written.reshape(planar.shape), limited)
-        assert api.destroy_mem(source) == api.destroy_mem(target) == 0
 
 
 def test_a_dynamic_model_wants_a_shape_first(control: Control) -> None:

@@ -14,7 +14,7 @@ from sim_api import Api, bytes_of, computed_bundle
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
-from rknn_runtime.sim import Control, Record, bundle_from_arrays, describe_input, describe_output
+from rknn_runtime.sim import Control, describe_input, describe_output
 
 MINI, FULL = "rv1106", "rk3588"
 TO_DEVICE, FROM_DEVICE = lib.RKNN_MEMORY_SYNC_TO_DEVICE, lib.RKNN_MEMORY_SYNC_FROM_DEVICE
@@ -521,17 +521,3 @@ def test_the_version_says_that_it_is_simulated(soc: str, asked: str | None) -> N
         assert "simulated" in text
         assert soc in text
         assert "simulated" in ffi.string(version.drv_version).decode()
-
-
-def test_an_unknown_input_of_a_recorded_bundle_fails(control: Control) -> None:
-    """Nothing is made up for it."""
-    source = describe_input("image", (1, 3, 4, 20))
-    target = describe_output("output", (1, 4))
-    record = Record([np.zeros((1, 4), np.int8)], [np.zeros(source.shape, np.uint8)])
-    with Api(bundle_from_arrays([source], [target], [record])) as api:
-        mem = api.bind("in", type=TensorType.UINT8)
-        assert api.run() == 0
-        bytes_of(mem)[0] = 1
-        assert api.run() == lib.RKNN_ERR_FAIL
-        assert "none of the 1 recorded inputs" in control.last_message
-        assert api.destroy_mem(mem) == 0

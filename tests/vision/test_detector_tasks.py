@@ -17,7 +17,6 @@ from rknn_runtime import Detector, Model
 from rknn_runtime.enums import TensorType
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 from rknn_runtime.vision import letterbox
-from rknn_runtime.vision.heads import ClassificationDecoder
 
 SIZE, STRIDES, CLASSES = (192, 320), (8, 16, 32), 3
 SOCS = ["rk3588", "rk3566", "rv1106"]
@@ -106,31 +105,6 @@ def test_masks(head, soc):
 
 
 @pytest.mark.parametrize("soc", SOCS)
-@pytest.mark.parametrize("per_cell", [3, 1])
-def test_objectness(per_cell, soc):
-    """YOLOv5's own export, and YOLOX's with its boxes worked out: [1, N, 5 + classes], int8."""
-    scene = scene_of()
-    starts = np.cumsum([0] + [h * w for h, w in scene.grids()])
-    n = per_cell * starts[-1]
-    x = np.zeros((n, 5 + CLASSES), np.float32)
-    x[:, :4] = scene.rng.uniform(0.1, 0.5, (n, 4))
-    x[:, 4] = scene.rng.uniform(0, 0.2, n)
-    x[:, 5:] = scene.rng.uniform(0, 1, (n, CLASSES))
-    for k, branch, row, column, score in scene.cells:
-        cell = starts[branch] + row * scene.grids()[branch][1] + column
-        corner, far = scene.xyxy[k].reshape(2, 2) / SIZE[::-1]
-        x[cell] = 0
-        x[cell, :5] = [*((corner + far) / 2), *(far - corner), score]
-        x[cell, 5 + scene.class_id[k]] = 0.95
-    model, _ = model_of([x], soc)
-    with model:
-        detector = Detector(model)
-        assert detector.head == ("yolov5-single" if per_cell == 3 else "yolox-single")
-        found = detector(IMAGE)
-    assert_boxes(found, scene)
-
-
-@pytest.mark.parametrize("soc", SOCS)
 def test_keypoints(soc):
     """The zoo's form of pose, keypoints in float16: to a pixel of the image."""
     scene = scene_of(1)
@@ -169,21 +143,6 @@ def test_oriented_boxes(soc):
     assert sorted(best.tolist()) == list(range(len(truth)))
     assert overlaps.max(axis=1).min() > 0.9
     assert np.array_equal(found.class_id, scene.class_id[best])
-
-
-@pytest.mark.parametrize("soc", SOCS)
-@pytest.mark.parametrize("shape", [(1000,), (1000, 1, 1)])
-def test_classes(shape, soc):
-    """A classifier's int8 logits, rank 2 and 4: its most likely class."""
-    x = np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
-    x[281] = 9
-    model, real = model_of([x], soc)
-    with model:
-        model.run(np.zeros((1, *SIZE, 3), np.uint8))
-        found = ClassificationDecoder(model.outputs[0])(model.output_raw(0))
-    assert found.class_id[0] == 281
-    e = np.exp(real[0].ravel() - real[0].max())
-    assert found.confidence[0] == pytest.approx(float((e / e.sum())[281]), abs=1e-5)
 
 
 @pytest.mark.parametrize("soc", SOCS)

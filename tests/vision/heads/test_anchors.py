@@ -95,14 +95,3 @@ def test_logits_of_yolox():
     found = YoloxDecoder(attrs, (256, 256), logits=True)(raw)
     assert_equal(found, planted_yolox.reference_of(real, scene, logits=True))
     assert_finds(found, scene)
-
-
-def test_sizes_that_overflow_are_dropped():
-    """A width of e to the power of 100 is none."""
-    x = np.zeros((7, 4, 4), np.float32)
-    x[4:6] = 0.9
-    x[2, 0, 0], x[3, 1, 1], x[2, 2, 2] = 100, 1e30, np.nan
-    attrs, raw, _ = deliver_all([x, x[:, :2, :2].copy()], "float32", "nchw")
-    found = YoloxDecoder(attrs, (32, 32), iou_threshold=1.0)(raw)
-    assert np.isfinite(found.xyxy).all()
-    assert len(found) == 16 - 3 + 4 - 2

@@ -173,17 +173,6 @@ def test_300_rows_are_detections(size):
     assert find_head(outputs((1, 300, 6)), size).head == "end-to-end"
 
 
-@pytest.mark.parametrize("box", [4, 64])
-def test_names_tell_heads_without_nms(box):
-    """Layers that are called one2one make outputs of YOLOv10 or YOLO26."""
-    attrs = [
-        attribute(attr.shape, "float32", index=i, name=f"/model.23/one2one_cv{2 + i % 2}.{i // 2}")
-        for i, attr in enumerate(per_scale((640, 640), box, 80))
-    ]
-    assert find_head(attrs, (640, 640)).head == "yolov10-split"
-    assert find_head(attrs, (640, 640), "yolov6" if box == 4 else "yolov8").head != "yolov10-split"
-
-
 def test_anchors_of_yolov7():
     """The name yolov7 means its anchors, and given ones go before."""
     attrs = per_scale((640, 640), 255)
@@ -355,61 +344,12 @@ def test_rows_of_detections_are_no_predictions():
         find_head(outputs((1, 300, 38), (1, 32, 160, 160)), (640, 640))
 
 
-#: What Ultralytics 8.4 exports, made from its configurations without weights.
-ULTRALYTICS = {
-    "yolov3-tiny": ([(1, 84, 2000)], 640, "yolov8-single"),
-    "yolov5nu-p6": ([(1, 84, 34000)], 1280, "yolov8-single"),
-    "yolov8n-p2": ([(1, 84, 34000)], 640, "yolov8-single"),
-    "yolov10n": ([(1, 84, 8400)], 640, "yolov8-single"),
-    "yolo26n": ([(1, 84, 8400)], 640, "yolov8-single"),
-    "yolo26n-p6": ([(1, 84, 34000)], 1280, "yolov8-single"),
-    "yolov8n-seg": ([(1, 116, 8400), (1, 32, 160, 160)], 640, "yolov8-seg-single"),
-    "yolov8n-pose": ([(1, 56, 8400)], 640, "yolov8-pose-single"),
-    "yolov8n-obb": ([(1, 20, 8400)], 640, "yolov8-obb-single"),
-}
-
-
-@pytest.mark.parametrize("model", ULTRALYTICS)
-def test_exports_of_ultralytics(model):
-    """Each is told, by its family's name, too."""
-    shapes, side, head = ULTRALYTICS[model]
-    classes = {"yolov8n-obb": 15, "yolov8n-pose": 1}.get(model, 80)
-    assert find_head(outputs(*shapes), (side, side), num_classes=classes).head == head
-    task = f"-{model.split('-')[1]}" if model.startswith("yolov8n-") else ""
-    families = {"yolov10n": "yolov10", "yolo26n": "yolo26", "yolo26n-p6": "yolo26"}
-    family = families.get(model, "yolov8" + (task if task != "-p2" else ""))
-    assert find_head(outputs(*shapes), (side, side), family, classes).head == head
-
-
 def test_readings_say_whether_scores_share_a_scale():
     """A tensor with boxes in pixels and scores does; YOLOv5's is all 0..1 and does not."""
     assert find_head(outputs((1, 84, 8400)), (640, 640)).shares_scale
     assert find_head(per_scale((640, 640), 85), (640, 640)).shares_scale
     assert not find_head(per_scale((640, 640), 255), (640, 640)).shares_scale
     assert not find_head(per_scale((640, 640), 64, 80), (640, 640)).shares_scale
-
-
-@pytest.mark.parametrize(
-    ("channels", "prototypes", "lowest", "highest", "head"),
-    [
-        (116, [(1, 32, 160, 160)], -3.5, 3.5, "yolov8-seg-single"),
-        (56, [], -0.4, 2.1, "yolov8-pose-single"),
-        (20, [], -0.79, 2.36, "yolov8-obb-single"),
-    ],
-)
-def test_int8_exports_of_ultralytics_have_boxes_in_0_to_1(
-    channels, prototypes, lowest, highest, head
-):
-    """Whatever range the other channels of the tensor need."""
-    scale = (highest - lowest) / 255
-    attrs = [
-        attribute(shape, "int8", round(-128 - lowest / scale), scale, index=i)
-        for i, shape in enumerate([(1, channels, 8400), *prototypes])
-    ]
-    reading = find_head(attrs, (640, 640), head)
-    decoder = reading.make()
-    assert decoder.normalized
-    assert decoder._scale == (640, 640)
 
 
 def test_masks_of_yolov5_are_not_guessed():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from native_tensors import attribute, deliver
+from native_tensors import deliver
 from planting import Scene, deliver_all
 from planting import split as planted_split
 from planting.oriented import iou, planted
@@ -92,18 +92,6 @@ def test_single(dtype, form, normalized):
     expected = reference.oriented(centred, values[7], values[4:7].T, 0.25, 0.3)
     assert 10 < len(found) < 60
     assert_equal(found, expected)
-
-
-def test_what_is_not_finite_is_dropped():
-    """Angles, sizes and corners that are no numbers."""
-    x = np.zeros((1, 6, 40), np.float32)
-    x[0, :5, :6] = np.array([100, 90, 60, 20, 0.9])[:, None]
-    x[0, 0, :6] += np.arange(6) * 200
-    x[0, 5, 0], x[0, 5, 1], x[0, 2, 2] = np.nan, np.inf, np.inf
-    x[0, 2, 3] = x[0, 0, 3] = 3e38
-    found = SingleOrientedDecoder(attribute(x.shape, "float32"), SIZE)(x)
-    assert len(found) == 2
-    assert np.isfinite(found.xyxyxyxy).all()
 
 
 @pytest.mark.parametrize(

@@ -92,13 +92,6 @@ def test_hits_are_those_of_numpy(variant, dtype, c2):
                 assert np.array_equal(hits, highest >= np.float32(threshold))
 
 
-def test_cells_beyond_the_tensor_are_not_read(variant):
-    """The padding of a plane that is longer than its cells is ignored."""
-    raw = np.full((2, 70, 16), 127, np.int8)
-    raw[:, :65] = -128
-    assert not scan(raw, 20, 65, 0, 20, 0.5).any()
-
-
 def test_lanes_beyond_the_range_do_not_count(variant):
     """Garbage in padding channels and in neighbouring channels is masked."""
     raw = np.full((3, 64, 16), 127, np.int8)

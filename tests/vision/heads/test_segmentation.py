@@ -5,8 +5,8 @@ from __future__ import annotations
 import guarded
 import numpy as np
 import pytest
-from native_tensors import attribute, deliver
-from planting import CASES, Scene, deliver_all, every_delivery
+from native_tensors import attribute
+from planting import Scene, deliver_all, every_delivery
 from planting import anchors as planted_anchors
 from planting import split as planted_split
 from planting.compare import assert_equal, assert_finds, assert_same_set
@@ -17,14 +17,9 @@ from rknn_runtime._arrays import pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.vision.heads.segmentation import (
     AnchorSegmentationDecoder,
-    SingleSegmentationDecoder,
     SplitSegmentationDecoder,
 )
 from rknn_runtime.vision.letterbox import LetterboxTransform, letterbox
-
-
-def flat(tensors):
-    return np.concatenate([t.reshape(len(t), -1).T for t in tensors])
 
 
 def identity(size):
@@ -136,56 +131,6 @@ def test_anchors(dtype, form, size, strides, classes):
     assert_ellipses(found, scene, identity(size))
 
 
-@pytest.mark.parametrize(("size", "strides", "classes"), CASES[1:])
-@pytest.mark.parametrize(
-    ("dtype", "form"),
-    [("int8", "c2=16"), ("int8", "transposed"), ("float16", "rank3"), ("float32", "nchw")],
-)
-@pytest.mark.parametrize("objectness", [False, True])
-def test_single(objectness, dtype, form, size, strides, classes):
-    """Ultralytics' form, the outputs in both orders: coefficients behind the scores.
-
-    YOLOv5-seg has an objectness, and three predictions per cell, here two of them empty.
-    """
-    scene = Scene(6, size, strides, classes)
-    prototypes, coefficients = planted_masks(scene)
-    starts = np.cumsum([0] + [h * w for h, w in scene.grids()])
-    n = starts[-1]
-    x = [scene.rng.uniform(0, 0.3, (4, n)), scene.noise(classes, (n,)), rows_of(coefficients).T]
-    x = np.concatenate(x).astype(np.float32)
-    for k, branch, row, column, score in scene.cells:
-        p = starts[branch] + row * scene.grids()[branch][1] + column
-        corner, far = scene.xyxy[k].reshape(2, 2) / size[::-1]
-        x[:4, p] = [*((corner + far) / 2), *(far - corner)]
-        x[4 + scene.class_id[k], p] = score
-    if objectness:
-        certain = np.where(x[4 : 4 + classes].max(axis=0) > 0.2, 1, 0.5)[None]
-        x = np.concatenate([x[:4], certain, x[4:]]).astype(np.float32)
-        x = np.concatenate([x * (np.arange(len(x)) != 4)[:, None], x, x * 0], axis=1)
-    last = form == "nchw"
-    head = deliver(x[None, :, :, None], dtype, form, index=int(last), name="head")
-    grid = "c2=16" if form in ("rank3", "transposed") else form
-    planes = deliver(prototypes[None], dtype, grid, index=int(not last), name="planes")
-    attrs, raw, real = zip(*([planes, head] if last else [head, planes]))
-    decoder = SingleSegmentationDecoder(attrs, size, normalized=True)
-    assert decoder.num_classes == classes
-    real, real_planes = head[2][0, :, :, 0], planes[2][0]
-    assert decoder.objectness == objectness
-    first = 4 + objectness
-    if objectness:
-        boxes = real[:4].T * np.array([*size[::-1]] * 2, np.float32)
-        expected = reference.objectness(boxes, real[4 : 5 + classes].T, False, 0.25, 0.45)
-    else:
-        expected = reference.single(real, 0.25, 0.45, (size[1], size[0]), num_classes=classes)
-    for transform in transforms(size):
-        found = decoder(raw, transform)
-        rows = real[first + classes :].T[expected[3]]
-        assert_masks(found, rows, real_planes, transform or identity(size))
-    found = decoder(raw)
-    assert_equal(found, expected)
-    assert_ellipses(found, scene, identity(size), 0.8)
-
-
 def small(dtype="float32"):
     """One object on a 32 x 32 input, with two prototypes over 8 x 8 cells."""
     box = np.full((4, 4, 4), 1.25, np.float32)
@@ -210,18 +155,6 @@ def test_only_the_box():
     expected = np.zeros((64, 16), bool)
     expected[4:44] = True
     assert np.array_equal(found.mask[0], expected)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite(value):
-    """Coefficients or prototypes of NaN and infinity give some mask and no crash."""
-    for k in (2, 3):
-        attrs, raw, _ = small()
-        raw[k].flat[::3] = value
-        found = SplitSegmentationDecoder(attrs, (32, 32))(raw)
-        assert found.mask.shape == (1, 32, 32)
-        raw[k][...] = np.nan
-        assert not SplitSegmentationDecoder(attrs, (32, 32))(raw).mask.any()
 
 
 def test_too_many_prototypes():

@@ -313,15 +313,6 @@ def test_a_shared_scale_is_warned_of():
     assert "every score below 0.0125 is stored as 0" in symptom.text
 
 
-def test_impossible_rows_are_dropped():
-    """Classes, scores and boxes that are no numbers."""
-    x = np.tile(np.array([1, 2, 30, 40, 0.9, 3], np.float32), (9, 1))[None]
-    x[0, 0, 5], x[0, 1, 5], x[0, 2, 5], x[0, 3, 5] = np.nan, -1, 3e9, np.inf
-    x[0, 4, 4], x[0, 5, 4], x[0, 6, 0], x[0, 7, 3] = np.nan, np.inf, np.nan, -np.inf
-    found = EndToEndDecoder(attribute(x.shape, "float32"), (64, 64))(x)
-    assert len(found) == 1
-
-
 @pytest.mark.parametrize("shape", [(1, 300, 5), (1, 300, 7), (2, 300, 6), (300, 6), (1, 6, 3, 3)])
 def test_refusals(shape):
     """Other shapes are refused."""

@@ -90,15 +90,3 @@ def test_without_nms():
     assert len(expected[0]) < len(found)
     limited = SplitDecoder(attrs, (256, 256), nms=False, max_detections=5)(raw)
     assert limited == found[:5]
-
-
-@pytest.mark.parametrize("threshold", [0.0, 0.25])
-def test_what_is_not_finite_is_dropped(threshold):
-    """Distributions and scores of NaN and infinity give no box and no crash."""
-    box, score = np.zeros((64, 4, 4), np.float32), np.full((2, 4, 4), 0.5, np.float32)
-    box[3, 0, 0], box[40, 0, 1], box[:, 0, 2] = np.nan, np.inf, -np.inf
-    score[0, 1, 0], score[0, 1, 1], score[:, 1, 2] = np.nan, np.inf, np.nan
-    attrs, raw, _ = deliver_all([box, score], "float32", "nchw")
-    found = SplitDecoder(attrs, (32, 32), conf_threshold=threshold, iou_threshold=1.0)(raw)
-    assert np.isfinite(found.xyxy).all()
-    assert len(found) == 16 - 3 - 2
