@@ -7,27 +7,36 @@
  *     change(r, c) = (m[r][c] != 0) != (m[r - 1][c] != 0), above the first row the end of the
  *                    column before, above the first pixel 0
  *
- * Most rows equal the one above, so that eight pixels at once do not change. */
+ * Most pixels equal the ones above, so that 32 or eight at once do not change. */
 #include "rkr.h"
 
 #include <stdbool.h>
 #include <string.h>
+
+static uint64_t eight_differ(const uint8_t *row, const uint8_t *above) {
+    uint64_t one, other;
+    memcpy(&one, row, sizeof one);
+    memcpy(&other, above, sizeof other);
+    return one ^ other;
+}
 
 /* Call for each pixel of a row that changes; `places` counts or fills. */
 static void row_changes(const uint8_t *row, const uint8_t *above, size_t r, size_t height,
                         size_t width, uint32_t *places, uint32_t *positions) {
     size_t c = 0;
     while (c < width) {
-        uint64_t one, other;
-        if (width - c >= sizeof one) {
-            memcpy(&one, row + c, sizeof one);
-            memcpy(&other, above + c, sizeof other);
-            if (one == other) {
-                c += sizeof one;
-                continue;
-            }
+        const uint8_t *one = row + c, *other = above + c;
+        if (width - c >= 32 && (eight_differ(one, other) | eight_differ(one + 8, other + 8) |
+                                eight_differ(one + 16, other + 16) |
+                                eight_differ(one + 24, other + 24)) == 0) {
+            c += 32;
+            continue;
         }
-        const size_t end = width - c < sizeof one ? width : c + sizeof one;
+        const size_t end = width - c < 8 ? width : c + 8;
+        if (end == c + 8 && eight_differ(one, other) == 0) {
+            c = end;
+            continue;
+        }
         for (; c < end; c++) {
             if ((row[c] != 0) != (above[c] != 0)) {
                 if (positions != NULL) {

@@ -76,6 +76,16 @@ void rkr_decimal_doubles(const float *values, size_t n, double *out) {
     }
 }
 
+uint32_t rkr_coco_boxes(const float *xyxy, size_t n, double *out) {
+    double sum = 0;
+    for (size_t i = 0; i < 4 * n; i++) {
+        const double value = (double)xyxy[i];
+        out[i] = i % 4 < 2 ? value : value - (double)xyxy[i - 2];
+        sum += value * 0; /* NaN if it is not finite */
+    }
+    return sum == 0 ? 1u : 0u;
+}
+
 static char *append(char *out, const char *text) {
     while (*text != 0) {
         *out++ = *text++;
@@ -165,15 +175,6 @@ static char *append_number(char *out, float value) {
     return out;
 }
 
-uint32_t rkr_are_finite(const float *values, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        if (!isfinite(values[i])) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 static char *append_bytes(char *out, const char *bytes, size_t n) {
     memcpy(out, bytes, n);
     return out + n;
@@ -196,28 +197,60 @@ static char *append_text_of(char *out, const rkr_cell *cell, int32_t key) {
     return append_bytes(out, cell->texts + begin, cell->ends[first] - begin);
 }
 
-size_t rkr_table_text(const rkr_cell *cells, size_t n_cells, size_t n, const char *between,
-                      const char *between_rows, const char *end, char *out) {
+/* The box as YOLO's labels have it. */
+static void centre_of(const float box[4], const double divisors[4], float out[4]) {
+    for (int i = 0; i < 2; i++) {
+        const double low = (double)box[i], high = (double)box[i + 2];
+        out[i] = (float)((low + high) / 2 / divisors[i]);
+        out[i + 2] = (float)((high - low) / divisors[i]);
+    }
+}
+
+/* Writes the floats of one object, and adds 0 times each to a sum, which is NaN if one is not
+ * finite. */
+static char *append_floats(char *out, const rkr_cell *cell, const float *values,
+                           const char *between, const char *between_rows, float *sum) {
+    float centre[4];
+    if (cell->kind == RKR_CELL_CENTRES) {
+        centre_of(values, cell->divisors, centre);
+        values = centre;
+    }
+    const bool divides = cell->kind == RKR_CELL_FLOATS && cell->divisors[0] > 0;
+    for (uint32_t row = 0; row < cell->rows; row++) {
+        out = row > 0 ? append(out, between_rows) : out;
+        for (uint32_t column = 0; column < cell->columns; column++) {
+            float value = *values++;
+            if (divides) {
+                value = (float)((double)value / cell->divisors[column]);
+            }
+            *sum += value * 0;
+            out = append_number(column > 0 ? append(out, between) : out, value);
+        }
+    }
+    return out;
+}
+
+size_t rkr_table_text(const rkr_cell *cells, size_t n_cells, const void *const *values, size_t n,
+                      const char *between, const char *between_rows, const char *end,
+                      uint32_t are_finite, char *out) {
     char *at = out;
+    float sum = 0;
     for (size_t i = 0; i < n; i++) {
-        for (const rkr_cell *cell = cells; cell < cells + n_cells; cell++) {
-            at = append(at, cell->before);
+        for (size_t c = 0; c < n_cells; c++) {
+            const rkr_cell *cell = cells + c;
+            const int32_t *integers = values[c];
+            at = append_bytes(at, cell->before, cell->before_bytes);
             if (cell->kind == RKR_CELL_TEXTS) {
-                at = append_text_of(at, cell, cell->integers[i]);
+                at = append_text_of(at, cell, integers[i]);
             } else if (cell->kind == RKR_CELL_INTEGERS) {
-                at = append_signed(at, cell->integers[i]);
+                at = append_signed(at, integers[i]);
             } else {
-                const float *values = cell->floats + i * cell->rows * cell->columns;
-                for (uint32_t row = 0; row < cell->rows; row++) {
-                    at = row > 0 ? append(at, between_rows) : at;
-                    for (uint32_t column = 0; column < cell->columns; column++) {
-                        at = column > 0 ? append(at, between) : at;
-                        at = append_number(at, *values++);
-                    }
-                }
+                const float *floats = values[c];
+                floats += i * cell->rows * cell->columns;
+                at = append_floats(at, cell, floats, between, between_rows, &sum);
             }
         }
         at = append(at, end);
     }
-    return (size_t)(at - out);
+    return are_finite && isnan(sum) ? 0 : (size_t)(at - out);
 }

@@ -13,7 +13,6 @@ from rknn_runtime._ffi import ffi, lib
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 #: Memory that is written before it is read.
 _new = ffi.new_allocator(should_clear_after_alloc=False)
 
@@ -26,21 +25,13 @@ def doubles(values: Any) -> NDArray[np.float64]:
         lib.rkr_decimal_doubles(
             ffi.from_buffer("float[]", floats),
             floats.size,
-            ffi.from_buffer("double[]", out, require_writable=True),
+            ffi.from_buffer("double[]", out),
         )
     return out
 
 
-def are_finite(values: NDArray[Any]) -> bool:
-    """Tell whether no number is NaN or infinite."""
-    floats = np.ascontiguousarray(values, np.float32)
-    return not floats.size or bool(
-        lib.rkr_are_finite(ffi.from_buffer("float[]", floats), floats.size)
-    )
-
-
 class Texts:
-    """The texts for integers in a `table`.
+    """The texts for integers in a `Table`.
 
     Args:
         texts: The text for each integer.
@@ -62,55 +53,67 @@ class Texts:
 
 
 class Cell(NamedTuple):
-    """One part of the text of each object; see `table`."""
+    """One part of the text of each object; its values are given to the `Table`."""
 
     #: What precedes it.
     before: str
-    #: ``(n,)``, ``(n, k)`` or ``(n, k, m)`` numbers; those of a shape ``(n,)`` of int32 are
-    #: integers.
-    values: NDArray[Any]
-    #: Written instead of integers.
+    #: Rows and columns of an object's float32; or None: it is one int32.
+    shape: tuple[int, int] | None = None
+    #: Written instead of an int32.
     texts: Texts | None = None
+    #: What each column is divided by, at most four.
+    divisors: tuple[float, ...] = ()
+    #: Whether left, top, right and bottom are written as centre, width and height.
+    is_centre: bool = False
 
 
-def table(
-    n: int, cells: Sequence[Cell], end: str, between: str = ", ", between_rows: str = ", "
-) -> str:
-    """Return the text of `n` objects, with numbers as `str` writes them, in one native call.
+class Table:
+    """Writes objects as text, with numbers as `str` writes them, in one native call.
 
     Args:
-        n: Number of objects.
         cells: What an object consists of.
         end: What follows each object.
         between: What separates the numbers of a row, at most 8 bytes.
-        between_rows: What separates the ``k`` rows of ``(n, k, m)``, at most 8 bytes.
+        between_rows: What separates rows, at most 8 bytes.
     """
-    native = ffi.new("rkr_cell[]", len(cells))
-    kept: list[Any] = []  # C has only their addresses
-    size = len(end)
-    for to, (before, values, texts) in zip(native, cells):
-        start = ffi.new("char[]", before.encode())
-        to.before = start
-        size += len(start)
-        if values.dtype.kind not in "iu":
-            data = ffi.from_buffer("float[]", np.ascontiguousarray(values, _FLOAT32))
-            to.floats = data  # the kind is RKR_CELL_FLOATS, 0
-            rows, to.columns = (1, 1, *values.shape[1:])[-2:]
-            to.rows = rows
-            size += lib.RKR_DECIMAL_BYTES * rows * to.columns
-            kept += (start, data)
-            continue
-        data = ffi.from_buffer("int32_t[]", np.ascontiguousarray(values, _INT32))
-        to.integers = data
-        kept += (start, data)
-        if texts is None:
-            to.kind = lib.RKR_CELL_INTEGERS
-            size += lib.RKR_INTEGER_BYTES
-            continue
-        to.kind, to.n_keys, to.missing = lib.RKR_CELL_TEXTS, texts.count, texts.missing
-        to.keys, to.texts, to.ends = texts.arrays
-        size += texts.longest
-    out = _new("char[]", n * size + 1)
-    separators = (between.encode(), between_rows.encode(), end.encode())
-    written = lib.rkr_table_text(native, len(cells), n, *separators, out)
-    return str(ffi.buffer(out, written), "utf-8", "surrogatepass")
+
+    def __init__(
+        self, cells: Sequence[Cell], end: str, between: str = ", ", between_rows: str = ", "
+    ) -> None:
+        self._cells = ffi.new("rkr_cell[]", len(cells))
+        self._kept: list[Any] = []  # C has only their addresses
+        self._separators = (between.encode(), between_rows.encode(), end.encode())
+        self._bytes = len(end)
+        for to, (before, shape, texts, divisors, is_centre) in zip(self._cells, cells):
+            data = before.encode()
+            start = ffi.new("char[]", data)
+            self._kept += (start, texts)
+            to.before, to.before_bytes = start, len(data)
+            to.divisors[0 : len(divisors)] = divisors
+            self._bytes += len(data)
+            if shape is not None:
+                to.kind = lib.RKR_CELL_CENTRES if is_centre else lib.RKR_CELL_FLOATS
+                to.rows, to.columns = shape
+                self._bytes += lib.RKR_DECIMAL_BYTES * to.rows * to.columns
+            elif texts is None:
+                to.kind = lib.RKR_CELL_INTEGERS
+                self._bytes += lib.RKR_INTEGER_BYTES
+            else:
+                to.kind, to.n_keys, to.missing = lib.RKR_CELL_TEXTS, texts.count, texts.missing
+                to.keys, to.texts, to.ends = texts.arrays
+                self._bytes += texts.longest
+
+    def text(self, n: int, values: Sequence[NDArray[Any]], are_finite: bool = False) -> str | None:
+        """Return the text of `n` objects, or None if a float should be finite and is not.
+
+        Args:
+            n: Number of objects.
+            values: An array of float32 or int32 for each cell.
+            are_finite: Whether all floats have to be finite.
+        """
+        data = [ffi.from_buffer(np.ascontiguousarray(each)) for each in values]
+        out = _new("char[]", n * self._bytes + 1)
+        written = lib.rkr_table_text(
+            self._cells, len(data), data, n, *self._separators, are_finite, out
+        )
+        return str(ffi.buffer(out, written), "utf-8", "surrogatepass") if written or not n else None

@@ -14,7 +14,7 @@ import numpy as np
 from rknn_runtime._arrays import as_float, as_int
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._files import html_table, printable
-from rknn_runtime.vision.decimals import Cell, Texts, are_finite, doubles, table
+from rknn_runtime.vision.decimals import Cell, Table, Texts, doubles
 from rknn_runtime.vision.images import as_pixels
 from rknn_runtime.vision.labels import COCO_IDS, Labels, names_of
 
@@ -215,31 +215,42 @@ class Detections:
     @property
     def names(self) -> list[str]:
         """The name of each object's class, from `labels`; ``"class 3"`` if it is not known."""
-        return [name or f"class {i}" for name, i in zip(self._known(), self.class_id.tolist())]
+        known = self._known()
+        if not all(known):
+            known = [name or f"class {i}" for name, i in zip(known, self.class_id.tolist())]
+        return known  # type: ignore[return-value]
 
     def _known(self, some: slice = slice(None)) -> list[str | None]:
         """Return the name of each object's class, or None."""
         ids, labels = self.class_id[some].tolist(), self.labels
         if labels is None:
             return [None] * len(ids)
+        if ids and min(ids) >= 0 and isinstance(labels, (list, tuple)):
+            try:
+                return list(map(labels.__getitem__, ids))
+            except IndexError:
+                pass
         if isinstance(labels, Mapping):
             return [labels.get(i) for i in ids]
         return [labels[i] if 0 <= i < len(labels) else None for i in ids]
 
-    def _texts_of(
-        self, given: Labels | None, in_format: Callable[[tuple[Any, ...]], Texts]
-    ) -> Texts | None:
-        """Return the names of classes as a format has them, by labels that were given or its own.
-
-        They are made once for the same labels.
-        """
+    def _names_by(self, given: Labels | None) -> tuple[Any, ...] | None:
+        """Return the labels that were given, or its own, as the writers remember them."""
         labels = self.labels
         if given is not None:
             ids = list(set(self.class_id.tolist()))
             labels = dict(zip(ids, names_of(given, ids)))
         if labels is None:
             return None
-        return in_format(tuple(labels.items() if isinstance(labels, Mapping) else labels))
+        return tuple(labels.items() if isinstance(labels, Mapping) else labels)
+
+    def _write(self, table: Table, values: Sequence[Any], are_finite: bool = False) -> str:
+        """Return the text of the objects, of the arrays that are not None."""
+        text = table.text(len(self), [each for each in values if each is not None], are_finite)
+        if text is None:
+            self._check_finite("xyxy", "confidence", "keypoints", "xyxyxyxy")
+            raise ValueError("xyxy: expected finite fractions of the image, got others among them")
+        return text
 
     def _labels(self, given: Labels | None) -> list[str] | None:
         """Return the name of each object's class by labels that were given, or else by its own."""
@@ -354,8 +365,10 @@ class Detections:
             fields["name"] = name
             found.append(one)
         tracks = None if self.tracker_id is None else self.tracker_id.tolist()
-        more = {"mask": self.mask, "keypoints": self.keypoints, "xyxyxyxy": self.xyxyxyxy}
-        for field, values in {**more, "tracker_id": tracks}.items():
+        for field, values in (
+            ("mask", self.mask), ("keypoints", self.keypoints), ("xyxyxyxy", self.xyxyxyxy),
+            ("tracker_id", tracks),
+        ):  # fmt: skip
             if values is not None:
                 for one, value in zip(found, values):
                     one.__dict__[field] = value
@@ -459,20 +472,19 @@ class Detections:
 
     def _records(self, names: Sequence[str | None]) -> list[dict[str, Any]]:
         """Return one `Detection.to_dict` per object."""
-        columns = zip(
-            self.class_id.tolist(), doubles(self.confidence).tolist(), doubles(self.xyxy).tolist()
-        )
-        if None not in names:
+        ids, scores = self.class_id.tolist(), doubles(self.confidence).tolist()
+        boxes = doubles(self.xyxy).tolist()
+        if all(names):
             records: list[dict[str, Any]] = [
-                {"class_id": class_id, "label": name, "confidence": confidence, "xyxy": xyxy}
-                for (class_id, confidence, xyxy), name in zip(columns, names)
+                {"class_id": i, "label": name, "confidence": score, "xyxy": box}
+                for i, name, score, box in zip(ids, names, scores, boxes)
             ]
         else:
             records = [
-                {"class_id": class_id, "confidence": confidence, "xyxy": xyxy}
+                {"class_id": i, "confidence": score, "xyxy": box}
                 if name is None
-                else {"class_id": class_id, "label": name, "confidence": confidence, "xyxy": xyxy}
-                for (class_id, confidence, xyxy), name in zip(columns, names)
+                else {"class_id": i, "label": name, "confidence": score, "xyxy": box}
+                for i, name, score, box in zip(ids, names, scores, boxes)
             ]
         if self.tracker_id is not None:
             for record, track in zip(records, self.tracker_id.tolist()):
@@ -497,38 +509,30 @@ class Detections:
             return json.dumps(
                 self.to_dict(labels), indent=indent, allow_nan=False, ensure_ascii=False
             )
-        self._check_finite()
-        return self._json(labels)
+        return self._json(labels, are_finite=True)
 
-    def _json(self, labels: Labels | None) -> str:
+    def _json(self, labels: Labels | None, are_finite: bool = False) -> str:
         """Do as `to_json` on one line; numbers that are not finite make no JSON."""
-        cells = [Cell('{"class_id": ', self.class_id)]
-        named = self._texts_of(labels, _in_json)
-        if named is not None:
-            cells.append(Cell("", self.class_id, named))
-        cells += [Cell(', "confidence": ', self.confidence), Cell(', "xyxy": [', self.xyxy)]
-        end = "]"
-        if self.tracker_id is not None:
-            cells.append(Cell(f'{end}, "tracker_id": ', self.tracker_id))
-            end = ""
-        for field in ("keypoints", "xyxyxyxy"):
-            values = getattr(self, field)
-            if values is not None:
-                is_empty = not values.shape[1]
-                cells.append(Cell(f'{end}, "{field}": [{"" if is_empty else "["}', values))
-                end = "]" if is_empty else "]]"
+        names, corners, tracks = self._names_by(labels), self.xyxyxyxy, self.tracker_id
+        ids, masks, numbers = self.class_id, None, None
+        table: Callable[..., Table] = _in_json
         if self.mask is not None:
-            size = list(self.mask.shape[1:])
+            size, table = list(self.mask.shape[1:]), _in_json.__wrapped__  # for this once
+            numbers = np.arange(len(ids), dtype=np.int32)
             runs = {i: str(_run_lengths(mask)) for i, mask in enumerate(self.mask)}
-            cells.append(Cell(f'{end}, "mask": {{"size": {size}, "counts": ', *_each(runs)))
-            end = "}"
-        text = table(len(self), cells, f"{end}}}, ", ", ", "], [")
+            masks = Cell(f', "mask": {{"size": {size}, "counts": ', None, Texts(runs))
+        text = self._write(
+            table(names, _count(self.keypoints), corners is not None, tracks is not None, masks),
+            (ids, None if names is None else ids, self.confidence, self.xyxy, tracks,
+             self.keypoints, corners, numbers),
+            are_finite,
+        )  # fmt: skip
         return f'{{"detections": [{text[:-2]}]}}'
 
-    def _check_finite(self) -> None:
-        for name in ("xyxy", "confidence", "keypoints", "xyxyxyxy"):
+    def _check_finite(self, *names: str) -> None:
+        for name in names or ("xyxy", "confidence", "keypoints", "xyxyxyxy"):
             values = getattr(self, name)
-            if values is not None and not are_finite(values):
+            if values is not None and not np.isfinite(values).all():
                 raise ValueError(f"{name}: expected finite numbers, got others among them")
 
     def to_yolo(self, image_size: tuple[int, int], *, confidence: bool = True) -> str:
@@ -553,43 +557,23 @@ class Detections:
                 f"image_size: expected that of the masks, {self.mask.shape[1:]}, "
                 f"got {(height, width)}"
             )
-        cells = [Cell("", self.class_id), Cell(" ", self._yolo_numbers(width, height))]
-        if confidence:
-            cells.append(Cell(" ", self.confidence))
-        if self.mask is None or self.xyxyxyxy is not None:
-            return table(len(self), cells, "\n", " ")
+        corners, scores = self.xyxyxyxy, [self.confidence] if confidence else []
+        if self.mask is None or corners is not None:
+            points = None if corners is not None else self.keypoints
+            table = _in_yolo(width, height, corners is not None, _count(points), confidence)
+            values = [self.class_id, self.xyxy if corners is None else corners, points, *scores]
+            return self._write(table, values, are_finite=True)
         # Programs that write no masks do not load it.
         from rknn_runtime.vision.outlines import outline
 
         lines = []
         for i, mask in enumerate(self.mask):
-            points = (outline(mask) / (width, height)).reshape(1, -1)
+            points = outline(mask).astype(np.float32)
             if points.size:
-                one = [Cell(before, values[i : i + 1]) for before, values, _ in cells]
-                one[1] = Cell(" ", points)
-                lines.append(table(1, one, "\n", " "))
+                table = _yolo_lines([Cell(" ", points.shape, None, (width, height))], confidence)
+                one = [each[i : i + 1] for each in (self.class_id, *scores)]
+                lines.append(str(table.text(1, [one[0], points, *one[1:]])))
         return "".join(lines)
-
-    def _yolo_numbers(self, width: int, height: int) -> NDArray[np.float64]:
-        """Return the numbers of each object between class and confidence."""
-        if self.xyxyxyxy is not None:
-            numbers = self.xyxyxyxy.reshape(len(self), 8) / ((width, height) * 4)
-        else:
-            points = self.keypoints
-            count = 0 if points is None else 3 * points.shape[1]
-            numbers = np.empty((len(self), 4 + count))
-            boxes = self.xyxy.astype(np.float64)
-            np.add(boxes[:, :2], boxes[:, 2:], numbers[:, :2])
-            np.subtract(boxes[:, 2:], boxes[:, :2], numbers[:, 2:4])
-            numbers[:, :4] /= (2.0 * width, 2.0 * height, width, height)
-            if points is not None:
-                numbers[:, 4:] = points.reshape(len(self), count)
-                numbers[:, 4::3] /= width
-                numbers[:, 5::3] /= height
-        if self.mask is None and not are_finite(numbers):
-            i = int(np.argmin(np.isfinite(numbers).all(axis=1)))
-            raise ValueError(f"object {i}: expected finite coordinates, got {numbers[i]}")
-        return numbers
 
     def to_coco(
         self, image_id: int | str, categories: Categories | None = None
@@ -609,18 +593,23 @@ class Detections:
         """
         if not isinstance(image_id, (int, str)) or isinstance(image_id, bool):
             raise TypeError(f"image_id: expected an int or a str, got {type(image_id).__name__}")
-        self._check_finite()
-        numbers = self.class_id.tolist()
+        numbers: list[int] = self.class_id.tolist()
+        scores: list[float] = doubles(self.confidence).tolist()
+        boxes: NDArray[np.float64] = np.empty((len(numbers), 4))
+        are_finite = not numbers or lib.rkr_coco_boxes(
+            ffi.from_buffer("float[]", np.ascontiguousarray(self.xyxy)),
+            len(self),
+            ffi.from_buffer("double[]", boxes),
+        )
+        if not are_finite or not math.isfinite(sum(scores)):
+            self._check_finite("xyxy", "confidence")
+        self._check_finite("keypoints", "xyxyxyxy")
         if categories is not None:
             known = {class_id: _category(categories, class_id) for class_id in set(numbers)}
             numbers = [known[class_id] for class_id in numbers]
-        boxes = self.xyxy.astype(np.float64)
-        boxes[:, 2:] -= boxes[:, :2]
         rows: list[dict[str, Any]] = [
             {"image_id": image_id, "category_id": number, "bbox": box, "score": score}
-            for number, box, score in zip(
-                numbers, boxes.tolist(), doubles(self.confidence).tolist()
-            )
+            for number, score, box in zip(numbers, scores, boxes.tolist())
         ]
         if self.labels is not None:
             for row, name in zip(rows, self.names):
@@ -648,31 +637,16 @@ class Detections:
             labels: Names of the classes.
             header: Whether the first line names the columns.
         """
-        titles, cells = ["class_id"], [Cell("", self.class_id)]
-        named = self._texts_of(labels, _in_csv)
-        if named is not None:
-            titles.append("label")
-            cells.append(Cell(",", self.class_id, named))
-        titles += ["confidence", "left", "top", "right", "bottom"]
-        cells += [Cell(",", self.confidence), Cell(",", self.xyxy)]
-        if self.xyxyxyxy is not None:
-            titles += [f"{axis}{corner}" for corner in range(1, 5) for axis in "xy"]
-            cells.append(Cell(",", self.xyxyxyxy))
-        if self.keypoints is not None and self.keypoints.shape[1]:
-            titles += [
-                f"keypoint_{k}_{part}"
-                for k in range(self.keypoints.shape[1])
-                for part in ("x", "y", "confidence")
-            ]
-            cells.append(Cell(",", self.keypoints))
-        if self.mask is not None:
-            titles.append("mask_pixels")
-            cells.append(Cell(",", np.array(list(map(np.count_nonzero, self.mask)), np.int32)))
-        if self.tracker_id is not None:
-            titles.append("tracker_id")
-            cells.append(Cell(",", self.tracker_id))
-        first = f"{','.join(titles)}\n" if header else ""
-        return first + table(len(self), cells, "\n", ",", ",")
+        names, ids, corners = self._names_by(labels), self.class_id, self.xyxyxyxy
+        points = self.keypoints if _count(self.keypoints) else None
+        pixels = self.mask
+        if pixels is not None:
+            pixels = np.array(list(map(np.count_nonzero, pixels)), np.int32)
+        has = (corners is not None, pixels is not None, self.tracker_id is not None)
+        first, table = _in_csv(names, _count(points), *has)
+        named = None if names is None else ids
+        values = (ids, named, self.confidence, self.xyxy, corners, points, pixels, self.tracker_id)
+        return (first if header else "") + self._write(table, values)
 
     def to_supervision(self, labels: Labels | None = None) -> Any:
         """Return ``supervision.Detections`` with copies of the arrays.
@@ -802,9 +776,9 @@ def _selection(index: Any, n: int) -> NDArray[Any]:
     return array
 
 
-def _each(texts: dict[int, str]) -> tuple[NDArray[np.int32], Texts]:
-    """Return the values of a `Cell`, one per object."""
-    return np.arange(len(texts), dtype=np.int32), Texts(texts)
+def _count(keypoints: NDArray[Any] | None) -> int | None:
+    """Return the number of keypoints of each object."""
+    return None if keypoints is None else keypoints.shape[1]
 
 
 def _numbered(labels: tuple[Any, ...]) -> list[tuple[int, str]]:
@@ -816,18 +790,76 @@ def _numbered(labels: tuple[Any, ...]) -> list[tuple[int, str]]:
 
 
 @lru_cache(16)
-def _in_json(labels: tuple[Any, ...]) -> Texts:
-    """Return the labels of objects in JSON."""
-    from json.encoder import encode_basestring
+def _in_json(
+    labels: tuple[Any, ...] | None,
+    points: int | None,
+    corners: bool,
+    tracks: bool,
+    mask: Cell | None,
+) -> Table:
+    """Return the table of `Detections.to_json`."""
+    cells = [Cell('{"class_id": ')]
+    if labels is not None:
+        from json.encoder import encode_basestring
 
-    names = _numbered(labels)
-    return Texts({i: f', "label": {encode_basestring(name)}' for i, name in names})
+        names = _numbered(labels)
+        texts = {i: f', "label": {encode_basestring(name)}' for i, name in names}
+        cells.append(Cell("", None, Texts(texts)))
+    cells += [Cell(', "confidence": ', (1, 1)), Cell(', "xyxy": [', (1, 4))]
+    end = "]"
+    if tracks:
+        cells.append(Cell(f'{end}, "tracker_id": '))
+        end = ""
+    for field, rows, columns in (("keypoints", points, 3), ("xyxyxyxy", 4 if corners else None, 2)):
+        if rows is not None:
+            cells.append(Cell(f'{end}, "{field}": [{"[" if rows else ""}', (rows, columns)))
+            end = "]]" if rows else "]"
+    if mask is not None:
+        cells.append(mask._replace(before=f"{end}{mask.before}"))
+        end = "}"
+    return Table(cells, f"{end}}}, ", ", ", "], [")
 
 
 @lru_cache(16)
-def _in_csv(labels: tuple[Any, ...]) -> Texts:
-    """Return the labels of objects in a table."""
-    return Texts({i: _quoted(name) for i, name in _numbered(labels)}, b"class ")
+def _in_csv(
+    labels: tuple[Any, ...] | None, points: int | None, corners: bool, pixels: bool, tracks: bool
+) -> tuple[str, Table]:
+    """Return the titles and the table of `Detections.to_csv`."""
+    titles, cells = ["class_id"], [Cell("")]
+    if labels is not None:
+        titles.append("label")
+        texts = Texts({i: _quoted(name) for i, name in _numbered(labels)}, b"class ")
+        cells.append(Cell(",", None, texts))
+    titles += ["confidence", "left", "top", "right", "bottom"]
+    cells += [Cell(",", (1, 1)), Cell(",", (1, 4))]
+    if corners:
+        titles += [f"{axis}{corner}" for corner in range(1, 5) for axis in "xy"]
+        cells.append(Cell(",", (4, 2)))
+    if points is not None:
+        parts = ("x", "y", "confidence")
+        titles += [f"keypoint_{k}_{part}" for k in range(points) for part in parts]
+        cells.append(Cell(",", (points, 3)))
+    for title, is_there in (("mask_pixels", pixels), ("tracker_id", tracks)):
+        if is_there:
+            titles.append(title)
+            cells.append(Cell(","))
+    return ",".join(titles) + "\n", Table(cells, "\n", ",", ",")
+
+
+@lru_cache(16)
+def _in_yolo(width: int, height: int, corners: bool, points: int | None, scores: bool) -> Table:
+    """Return the table of `Detections.to_yolo`, but for masks."""
+    sides = (width, height)
+    if corners:
+        return _yolo_lines([Cell(" ", (4, 2), None, sides)], scores)
+    cells = [Cell(" ", (1, 4), None, sides, is_centre=True)]
+    if points is not None:
+        cells.append(Cell(" " if points else "", (points, 3), None, (*sides, 1)))
+    return _yolo_lines(cells, scores)
+
+
+def _yolo_lines(cells: list[Cell], scores: bool) -> Table:
+    return Table([Cell(""), *cells, *([Cell(" ", (1, 1))] if scores else [])], "\n", " ", " ")
 
 
 def _quoted(name: str) -> str:

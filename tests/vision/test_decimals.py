@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rknn_runtime.vision.decimals import Cell, Texts, doubles, table
+from rknn_runtime.vision.decimals import Cell, Table, Texts, doubles
 
 GERMAN = Path("/usr/share/i18n/locales/de_DE")
 DICE = np.random.default_rng(7)
@@ -55,7 +55,7 @@ def test_doubles_are_those_that_numpy_shows():
 
 def test_texts_are_what_python_shows():
     """As `str` of the double."""
-    shown = table(len(FLOATS), [Cell("", FLOATS)], "\n").splitlines()
+    shown = Table([Cell("", (1, 1))], "\n").text(len(FLOATS), [FLOATS]).splitlines()
     assert shown == [str(value) for value in doubles(FLOATS).tolist()]
 
 
@@ -68,9 +68,10 @@ def test_texts_have_a_point_in_every_locale(tmp_path):
     subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", name], check=True)
     program = (
         "import locale, numpy as np\n"
-        "from rknn_runtime.vision.decimals import Cell, table\n"
+        "from rknn_runtime.vision.decimals import Cell, Table\n"
         "locale.setlocale(locale.LC_NUMERIC, 'de_DE.UTF-8')\n"
-        "print(locale.localeconv()['decimal_point'], table(1, [Cell('', np.float32([1.5]))], ''))\n"
+        "text = Table([Cell('', (1, 1))], '').text(1, [np.float32([1.5])])\n"
+        "print(locale.localeconv()['decimal_point'], text)\n"
     )
     environment = {**os.environ, "LOCPATH": str(tmp_path)}
     done = subprocess.run(
@@ -81,17 +82,27 @@ def test_texts_have_a_point_in_every_locale(tmp_path):
 
 def test_a_table():
     """Integers of every size, names, rows and their separators, and what follows an object."""
-    numbers = np.array([-(2**31), 7, 0, 2**31 - 1], np.int64)
-    values = np.arange(16, dtype=np.float64).reshape(4, 2, 2)
+    numbers = np.array([-(2**31), 7, 0, 2**31 - 1], np.int32)
+    values = np.arange(16, dtype=np.float32).reshape(4, 2, 2)
     names = Texts({7: "\u00e9\0\ud800", -(2**31): ""}, b"class ")
     cells = [
-        Cell("#", numbers), Cell(" ", numbers, names), Cell("", numbers, Texts({})),
-        Cell(": ", values[:, :, ::2]), Cell("; ", values[:, 0]), Cell(".", values[:, :0]),
+        Cell("#"), Cell(" ", None, names), Cell("", None, Texts({})), Cell(": ", (2, 1)),
+        Cell("; ", (1, 2), None, (2, 4)), Cell(".", (0, 2)), Cell("", (1, 4), None, (10, 1), True),
     ]  # fmt: skip
-    assert table(4, cells, "!\n", ",", "|") == (
-        "#-2147483648 : 0.0|2.0; 0.0,1.0.!\n"
-        "#7 \u00e9\0\ud800: 4.0|6.0; 4.0,5.0.!\n"
-        "#0 class 0: 8.0|10.0; 8.0,9.0.!\n"
-        "#2147483647 class 2147483647: 12.0|14.0; 12.0,13.0.!\n"
+    columns = [values[:, :, ::2], values[:, 0], values[:, :0], values.reshape(4, 4)]
+    assert Table(cells, "!\n", ",", "|").text(4, [numbers] * 3 + columns) == (
+        "#-2147483648 : 0.0|2.0; 0.0,0.25.0.1,2.0,0.2,2.0!\n"
+        "#7 \u00e9\0\ud800: 4.0|6.0; 2.0,1.25.0.5,6.0,0.2,2.0!\n"
+        "#0 class 0: 8.0|10.0; 4.0,2.25.0.9,10.0,0.2,2.0!\n"
+        "#2147483647 class 2147483647: 12.0|14.0; 6.0,3.25.1.3,14.0,0.2,2.0!\n"
     )
-    assert table(0, [Cell("", np.empty((0, 4), np.float32))], "\n") == ""
+    assert Table([Cell("", (1, 4))], "\n").text(0, [np.empty((0, 4), np.float32)]) == ""
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_table_of_finite_numbers(bad):
+    """No text of one that is not, if all have to be."""
+    table, values = Table([Cell("", (1, 1))], ";"), np.array([0.5, bad, -2], np.float32)
+    assert table.text(3, [values]) == f"0.5;{bad};-2.0;"
+    assert table.text(3, [values], are_finite=True) is None
+    assert table.text(1, [values], are_finite=True) == "0.5;"

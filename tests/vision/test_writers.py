@@ -247,7 +247,7 @@ def test_misuse_is_told() -> None:
     with pytest.raises(ValueError, match=r"that of the masks, \(120, 160\), got \(160, 120\)"):
         some(mask=masks()).to_yolo(SIZE[::-1])
     odd = Detections(np.full((1, 4), np.nan, np.float32), np.ones(1, np.float32), np.int32([0]))
-    with pytest.raises(ValueError, match="object 0: expected finite coordinates"):
+    with pytest.raises(ValueError, match="xyxy: expected finite numbers"):
         odd.to_yolo(SIZE)
     with pytest.raises(ValueError, match="xyxy: expected finite numbers"):
         odd.to_coco(1)
