@@ -370,19 +370,60 @@ static bool row_in_order(const uint8_t *upper, const uint8_t *lower, const rkr_e
 
 #endif
 
+#if RKR_HAVE_AVX2
+
+/* Shuffle the bytes of both halves. */
+#define BYTES(vector, ...) \
+    _mm256_shuffle_epi8(vector, _mm256_broadcastsi128_si256(_mm_setr_epi8(__VA_ARGS__)))
+
+/* Ratio 1, the first and third channel exchanged: 32 pixels, 16 in each half of three vectors; a
+ * pixel that lies in two takes bytes of the neighbour. Returns the pixels done. */
+RKR_VECTOR_INLINE size_t reverse_three(const uint8_t *src, size_t width, uint8_t *dst) {
+    const size_t end = width / 32 * 32;
+    for (size_t x = 0; x < end; x += 32) {
+        __m256i v[3];
+        for (size_t i = 0; i < 3; i++) {
+            const uint8_t *from = src + 3 * x + 16 * i;
+            v[i] = rkr_join_halves(_mm_loadu_si128((const __m128i *)from),
+                                   _mm_loadu_si128((const __m128i *)(from + 48)));
+        }
+        const __m256i ends = _mm256_alignr_epi8(v[2], v[0], 15);
+        const __m256i out[3] = {
+            _mm256_or_si256(
+                BYTES(v[0], 2, 1, 0, 5, 4, 3, 8, 7, 6, 11, 10, 9, 14, 13, 12, -1),
+                BYTES(v[1], -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1)),
+            _mm256_or_si256(
+                BYTES(v[1], 0, -1, 4, 3, 2, 7, 6, 5, 10, 9, 8, 13, 12, 11, -1, 15),
+                BYTES(ends, -1, 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, -1)),
+            _mm256_or_si256(
+                BYTES(v[2], -1, 3, 2, 1, 6, 5, 4, 9, 8, 7, 12, 11, 10, 15, 14, 13),
+                BYTES(v[1], 14, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1)),
+        };
+        for (size_t i = 0; i < 3; i++) {
+            uint8_t *to = dst + 3 * x + 16 * i;
+            _mm_storeu_si128((__m128i *)to, _mm256_castsi256_si128(out[i]));
+            _mm_storeu_si128((__m128i *)(to + 48), _mm256_extracti128_si256(out[i], 1));
+        }
+    }
+    return end;
+}
+
+#endif
+
 RKR_VECTOR_INLINE void pick_color(const uint8_t *upper, const uint8_t *lower,
-                                  const rkr_exact_columns *at, uint8_t *dst, bool together) {
+                                  const rkr_exact_columns *at, uint8_t *dst, bool together,
+                                  size_t x) {
     const size_t channels = at->channels, step = at->ratio * at->src_channels;
     const size_t end = whole_blocks(at, 4, PICKED_BYTES(step, together), 16);
     const order_of_four order = load_order(at->control);
-    for (size_t x = 0; x < end; x += 4) {
+    for (; x < end; x += 4) {
         four_pixels pixels = load_four(upper + x * step, step, together);
         if (upper != lower) {
             pixels = average(pixels, load_four(lower + x * step, step, together));
         }
         store_four(dst + x * channels, pixels, order);
     }
-    pick_from(upper, lower, at, dst, end);
+    pick_from(upper, lower, at, dst, x);
 }
 
 RKR_VECTOR_INLINE void halve_color(const uint8_t *upper, const uint8_t *lower,
@@ -444,19 +485,25 @@ RKR_VECTOR static void row_vector(const uint8_t *upper, const uint8_t *lower,
         row_plain(upper, lower, at, dst);
         return;
     }
+    size_t done = 0;
 #if defined(__ARM_NEON)
     if (at->ratio <= 2 && row_in_order(upper, lower, at, dst)) {
         return;
     }
+#else
+    if (at->ratio == 1 && upper == lower && at->src_channels == 3 && at->channels == 3 &&
+        memcmp(at->order, "\2\1", 3) == 0) {
+        done = reverse_three(upper, at->width, dst);
+    }
 #endif
     if (at->ratio == 1 && upper == lower) {
-        pick_color(upper, upper, at, dst, true);
+        pick_color(upper, upper, at, dst, true, done);
     } else if (at->ratio == 1) {
-        pick_color(upper, lower, at, dst, true);
+        pick_color(upper, lower, at, dst, true, 0);
     } else if (at->ratio % 2 == 1 && upper == lower) {
-        pick_color(upper, upper, at, dst, false);
+        pick_color(upper, upper, at, dst, false, 0);
     } else if (at->ratio % 2 == 1) {
-        pick_color(upper, lower, at, dst, false);
+        pick_color(upper, lower, at, dst, false, 0);
     } else if (at->ratio == 2) {
         halve_color(upper, lower, at, dst, true);
     } else {
