@@ -26,9 +26,9 @@ static void row_changes(const uint8_t *row, const uint8_t *above, size_t r, size
     size_t c = 0;
     while (c < width) {
         const uint8_t *one = row + c, *other = above + c;
-        if (width - c >= 32 && (eight_differ(one, other) | eight_differ(one + 8, other + 8) |
-                                eight_differ(one + 16, other + 16) |
-                                eight_differ(one + 24, other + 24)) == 0) {
+        if (width - c >= 32 &&
+            (eight_differ(one, other) | eight_differ(one + 8, other + 8) |
+             eight_differ(one + 16, other + 16) | eight_differ(one + 24, other + 24)) == 0) {
             c += 32;
             continue;
         }
