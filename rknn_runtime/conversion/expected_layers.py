@@ -77,8 +77,11 @@ class _Layers:
         self._splits: dict[str, int] = {}
         self.made: list[Layer] = []
         gated, inner = self._gates()
+        moved = self._moves(inner)
         for node in graph.nodes:
-            if node.output[0] in gated:
+            if node.output[0] in moved:
+                self.made.append(moved[node.output[0]])
+            elif node.output[0] in gated:
                 self._take("Swish", node, [gated[node.output[0]]], node.output[0])
             elif node.output[0] not in inner:
                 variable = [name for name in node.input if not self._is_constant(name)]
@@ -200,6 +203,52 @@ class _Layers:
                 return readers[0]
         return None
 
+    def _moves(self, inner: set[str]) -> dict[str, Layer]:
+        """Return the Conv that the toolkit makes of shuffled channels and of an image's Focus.
+
+        They are found by their outputs; `inner` gets the tensors between.
+        """
+        found: dict[str, Layer] = {}
+        for node in self._graph.nodes:
+            if node.op_type == "Concat" and len(node.input) == 4:
+                ways, side = [self._way(name, ["Slice", "Slice"]) for name in node.input], 2
+            elif node.op_type == "Reshape":
+                ways, side = [self._way(node.input[0], ["Transpose", "Reshape"])], 1
+            else:
+                continue
+            begin = ways[0][-1]
+            shape, out = self._graph.shape(begin), self._graph.shape(node.output[0])
+            if any(way[-1] != begin for way in ways) or shape is None or len(shape) != 4:
+                continue
+            n, channels, height, width = shape
+            if out != (n, channels * side**2, height // side, width // side):
+                continue
+            if not (begin in self._graph.inputs if side == 2 else self._is_shuffle(ways[0])):
+                continue
+            inner.update(name for way in ways for name in way[:-1])
+            taken, made = self._tensor(begin), self._tensor(node.output[0])
+            terms = channels * side**2
+            found[node.output[0]] = Layer(
+                operator="Conv", name=node.name or node.output[0], device="NPU", tasks=None,
+                inputs=(taken,), outputs=(made,), weight_bytes=out[1] * terms,
+                macs=math.prod(out) * terms, kernel=(side, side),
+            )  # fmt: skip
+        return found
+
+    def _way(self, name: str, kinds: list[str]) -> list[str]:
+        """Return a tensor and those before it, as far as operators of these kinds make them."""
+        way = [name]
+        for kind in kinds:
+            part = self._graph.producer(way[-1])
+            if part is None or part.op_type != kind:
+                break
+            way.append(part.input[0])
+        return way
+
+    def _is_shuffle(self, way: list[str]) -> bool:
+        turn = self._graph.producer(way[0])
+        return len(way) == 3 and list(turn.attribute[0].ints) == [0, 2, 1, 3, 4]
+
     def _with_attentions(self) -> list[Layer]:
         """Join two products of computed matrices and the softmax between them to one layer."""
         by_output = {layer.outputs[0].name: layer for layer in self.made}
@@ -244,6 +293,13 @@ class _Layers:
                 kind = "Conv"
             if kind.startswith("Conv"):
                 kernel = weights[0].shape[2:] if weights and weights[0].ndim > 2 else (1, 1)
+        weight_bytes = sum(values.size for values in weights)
+        parts = [
+            tensor.shape[1] for tensor in inputs if kind == "Concat" and len(tensor.shape) == 4
+        ]
+        if any(n % _GROUP for n in parts) and sum(parts) == outputs[0].shape[1]:
+            # Channels that are no whole groups are put side by side by a product.
+            weight_bytes = sum(parts) * sum(-(-n // _GROUP) * _GROUP for n in parts)
         return Layer(
             operator=kind,
             name=node.name or node.output[0],
@@ -251,7 +307,7 @@ class _Layers:
             tasks=None,
             inputs=inputs,
             outputs=outputs,
-            weight_bytes=sum(values.size for values in weights),
+            weight_bytes=weight_bytes,
             macs=macs,
             kernel=kernel,
         )

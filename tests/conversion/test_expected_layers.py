@@ -66,6 +66,29 @@ def test_activations_that_exporters_spell_out(tmp_path):
     assert names == ["ConvSwish", "Mul", "Add", "Split", "Concat"]
 
 
+def test_what_the_toolkit_makes_a_convolution_of(tmp_path):
+    """The Focus of an image and a channel shuffle; odd channels are put together by a product."""
+    net = Net()
+    nought, one, two, three, end = (net.const([i], np.int64) for i in (0, 1, 2, 3, 64))
+    cut = [
+        net.op("Slice", net.op("Slice", "images", y, end, two, two), x, end, three, two)
+        for y in (nought, one)
+        for x in (nought, one)
+    ]
+    x = net.conv(net.cat(*cut), 12, 20)
+    x = net.reshape(net.cat(x, net.conv(x, 20, 20)), 1, 2, 20, 32, 32)
+    x = net.reshape(net.op("Transpose", x, perm=[0, 2, 1, 3, 4]), 1, 40, 32, 32)
+    net.output("end", net.op("Relu", x))
+    layers = layers_of(net, tmp_path)
+    names = [layer.operator for layer in layers]
+    assert names == ["Conv", "Conv", "Conv", "Concat", "Conv", "Relu"]
+    # Concat_40_2conv of YOLOX-nano has 208 * 208 * 12 * 12, 444-gather_2conv of NanoDet-m 116^2.
+    assert layers[0].macs == 32 * 32 * 12 * 12
+    assert layers[4].macs == 32 * 32 * 40 * 40
+    assert layers[3].weight_bytes == 40 * (32 + 32)
+    assert layers[4].output_bytes == 32 * 32 * 48  # in groups again
+
+
 def test_other_products(tmp_path):
     """Grouped and transposed convolutions, and matrices."""
     net = Net()
