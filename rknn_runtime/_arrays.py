@@ -21,8 +21,8 @@ __all__ = [
     "MAX_DIMENSION",
     "SCALE_RANGE",
     "Array",
-    "SeenOuts",
     "Span",
+    "are_same",
     "as_float",
     "as_int",
     "as_list",
@@ -221,36 +221,11 @@ def refuse_overlaps(
             raise ValueError(f"{out}: expected memory of its own, got that of {owner}")
 
 
-class SeenOuts:
-    """The arrays of an ``out`` that `refuse_overlaps` passed, so that it need not be asked again.
-
-    They are not kept alive.
-    """
-
-    __slots__ = ("_refs", "_spans")
-
-    def __init__(self, outs: Sequence[Array]) -> None:
-        self._refs = list(map(weakref.ref, outs))
-        self._spans = list(map(_span, outs))
-
-    def has(self, outs: Sequence[Array], inputs: Sequence[object]) -> bool:
-        """Tell whether these are the arrays, and no input lies where one of them lies."""
-        if len(outs) != len(self._refs):
-            return False
-        for ref, array in zip(self._refs, outs):
-            if ref() is not array:
-                return False
-        for source in inputs:
-            if type(source) is not _ndarray:
-                return False
-            try:
-                first, last = _span(source)
-            except (BufferError, TypeError, ValueError):  # not contiguous, or of odd elements
-                return False
-            for begin, end in self._spans:
-                if begin < last and first < end:
-                    return False
-        return True
+def are_same(known: Sequence[weakref.ref[Array]], arrays: Sequence[Array]) -> bool:
+    """Tell whether the arrays are those that are known."""
+    if len(known) != len(arrays):
+        return False
+    return all(ref() is array for ref, array in zip(known, arrays))
 
 
 def _span(array: Array) -> tuple[int, int]:

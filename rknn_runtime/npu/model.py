@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from rknn_runtime._arrays import Array, SeenOuts, refuse_overlaps
+from rknn_runtime._arrays import Array, are_same, refuse_overlaps
 from rknn_runtime.enums import CoreMask, InitFlag
 from rknn_runtime.npu import query
 from rknn_runtime.npu.binding import INTERNAL, WEIGHTS, Binding, BoundTensors, InnerMemory
@@ -118,7 +119,7 @@ class Model(LoadedModel):
         self._results = ResultPool([])
         #: Both until another memory is bound.
         self._known_spans: list[tuple[int, int, str]] | None = None
-        self._seen_outs: SeenOuts | None = None
+        self._seen_outs: list[weakref.ref[Array]] = []
 
     # ---- running ---------------------------------------------------------------
 
@@ -156,7 +157,7 @@ class Model(LoadedModel):
         Args:
             *inputs: As in `run`.
             out: One array per output to write to, each as in `output_f32`. They must not overlap
-                each other, an input, or the model's own memory.
+                each other or the model's own memory.
             only: The outputs that you want, by name or position. None: all of them.
 
         Returns:
@@ -177,9 +178,9 @@ class Model(LoadedModel):
             if out is not None:
                 check_outs(out, len(outputs))
                 arrays = [binding.checked(array) for binding, array in zip(outputs, out)]
-                if self._seen_outs is None or not self._seen_outs.has(arrays, inputs):
-                    refuse_overlaps(arrays, inputs, self._spans)
-                    self._seen_outs = SeenOuts(arrays)
+                if not are_same(self._seen_outs, arrays):
+                    refuse_overlaps(arrays, (), self._spans)
+                    self._seen_outs = list(map(weakref.ref, arrays))
             elif only is None:
                 arrays = self._results.arrays()
             else:
@@ -375,7 +376,7 @@ class Model(LoadedModel):
     def _refresh(self) -> None:
         """Collect the bound memories, inside ``with context.lock``."""
         self._frame.refresh()
-        self._known_spans = self._seen_outs = None
+        self._known_spans, self._seen_outs = None, []
 
     @property
     def _spans(self) -> list[tuple[int, int, str]]:
@@ -450,7 +451,7 @@ class Model(LoadedModel):
         binding.is_own, binding.is_synced = False, sync
         if is_swap:
             self._frame.replaced(binding)
-            self._known_spans = self._seen_outs = None
+            self._known_spans, self._seen_outs = None, []
         else:
             self._refresh()
 
