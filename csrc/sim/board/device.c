@@ -14,6 +14,7 @@
  * drivers' ioctl interfaces.
  *
  *   RKNN_BOARD_LOG=1       jobs, and why calls are refused, to stderr
+ *   RKNN_BOARD_FAIL=N      the Nth call from when this is set fails with EIO
  *   RKNN_BOARD_BUSY=FILE   processes that name the same file share one core of rocket's: a job
  *                          waits for a hanging one of another process
  *   RKNN_BOARD_FENCES=0    rocket exports no memory, so that no fence tells that a job has failed
@@ -674,6 +675,14 @@ static int ask_fence(int file, struct sync_file_info *info) {
     return 0;
 }
 
+/* Whether this call is the one that shall fail. */
+static bool fails(void) {
+    static unsigned long calls;
+    const char *number = getenv("RKNN_BOARD_FAIL");
+    calls = number == NULL ? 0 : calls + 1;
+    return number != NULL && calls == strtoul(number, NULL, 10);
+}
+
 typedef int ioctl_fn(int file, unsigned long request, void *argument);
 __attribute__((visibility("default"))) ioctl_fn ioctl;
 
@@ -682,7 +691,9 @@ int ioctl(int file, unsigned long request, void *argument) {
     int status;
     pthread_mutex_lock(&lock);
     struct npu *npu = npu_of(file);
-    if (driver()[0] != '\0' && type == '>') {
+    if (npu != NULL && fails()) {
+        status = refuse(EIO, "as it is told");
+    } else if (driver()[0] != '\0' && type == '>') {
         status = ask_fence(file, argument);
     } else if (npu != NULL && type == 'b' && number == 2) {
         status = export_fence(npu, argument);
