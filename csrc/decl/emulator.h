@@ -146,7 +146,8 @@ typedef int rkr_emu_get_task_fn(const rkr_emu *emu, uint32_t task, rkr_emu_task 
  * the machine's memory, another one to those behind the constants: as the file has them, or written
  * out in full so that they rely on no other task. `*count` is the room, then how many there are.
  * RKR_ERR_OVERFLOW and nothing written if it is too small, RKR_EMU_ERR_UNKNOWN if nobody knows the
- * words for these inputs. The four words that lead to the next task are not among them. */
+ * words for these inputs, or for a container of toolkits up to 1.5.0. The four words that lead to
+ * the next task are not among them. */
 typedef int rkr_emu_get_commands_fn(const rkr_emu *emu, uint32_t task, int is_whole,
                                     const uint32_t base[2], uint64_t *words, size_t *count);
 

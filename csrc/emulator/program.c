@@ -249,6 +249,9 @@ int rkr_emu_get_commands(const rkr_emu *emu, uint32_t task, int is_whole, const 
         emu->model->words == NULL || (is_whole && emu->whole == NULL)) {
         return RKR_ERR_ARGUMENT;
     }
+    if (emu->model->is_address == NULL && !emu->model->is_mini) {
+        return RKR_EMU_ERR_UNKNOWN; /* an old container: nobody says which words are addresses */
+    }
     const emu_task_entry *entry = &emu->model->tasks[task];
     const emu_task *decoded = &emu->tasks[task];
     const uint64_t *from =

@@ -77,7 +77,8 @@ static bool is_in_place(const open_program *program, const rkr_emu_node *node) {
            from.native[4] == to.native[4];
 }
 
-static void place_node(open_program *program, uint32_t index, const rkr_emu_node *node) {
+static void place_node(open_program *program, uint32_t index, const rkr_emu_node *node,
+                       bool is_old) {
     open_node *placed = &program->nodes[index];
     if (node->verdict == RKR_EMU_NOTHING || (node->tasks == 0 && is_in_place(program, node))) {
         placed->place = RKNN_OPEN_NOTHING;
@@ -86,6 +87,9 @@ static void place_node(open_program *program, uint32_t index, const rkr_emu_node
         placed->only_moves = node->verdict == RKR_EMU_EXACT;
         placed->reason = node->verdict == RKR_EMU_EXACT ? "moves values: the CPU's work"
                                                         : "its tasks are not understood";
+    } else if (is_old) {
+        placed->place = RKNN_OPEN_CPU;
+        placed->reason = "its file is of toolkit 1.5.0 or older, whose commands stay on the CPU";
     } else {
         placed->place = RKNN_OPEN_NPU;
     }
@@ -116,12 +120,15 @@ static int make(open_program *program) {
     if (program->nodes == NULL || program->tasks == NULL || program->numbers == NULL) {
         return RKR_ERR_MEMORY;
     }
+    size_t words = 0;
+    const bool is_old =
+        rkr_emu_get_commands(program->emulator, 0, 0, NULL, NULL, &words) == RKR_EMU_ERR_UNKNOWN;
     for (uint32_t i = 0; i < program->info.nodes; i++) {
         status = rkr_emu_get_node(program->emulator, i, &node);
         if (status != RKR_OK) {
             return status;
         }
-        place_node(program, i, &node);
+        place_node(program, i, &node, is_old);
     }
     if (program->nodes[0].place == RKNN_OPEN_NPU) {
         program->nodes[0].place = RKNN_OPEN_CPU;

@@ -81,6 +81,28 @@ def test_a_reshape_that_moves_no_byte_ends_no_job(run):
     assert run("rknpu-heap", "rv1106", EQUAL, path) == {str(path): True}
 
 
+OLD = """\
+from rewritten import Old
+data = Old(open(sys.argv[1], "rb").read()).write(int(sys.argv[2]))
+data += (2).to_bytes(8, "little") + b"{}"  # a description
+with Model(data, library="sim") as model:
+    given = np.random.default_rng(1).integers(-128, 128, model.inputs[0].shape, np.int8)
+    expected = answers(model, given)
+with Model(data, library="open") as model:
+    found = {p.reason for p in model.placement if p.op.startswith("Conv")}
+    print(json.dumps([same(answers(model, given), expected), *found]))
+"""
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("version", [1, 2, 4])
+def test_the_commands_of_old_containers_stay_on_the_cpu(run, driver, version):
+    """Nobody relocates them: the NPU would read and write at the begin of its memory."""
+    path = TESTS / "data" / "models" / "ic5_rk3588.rknn"
+    found = run(driver, "rk3588", OLD, path, version, PYTHONPATH=f"{PROJECT}:{TESTS}")
+    assert found[0] is True and "toolkit 1.5.0" in found[1] and len(found) == 2
+
+
 HANGS = """\
 from rknn_runtime.errors import RknnTimeoutError
 with Model(sys.argv[1], library="open") as model:
