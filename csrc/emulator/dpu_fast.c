@@ -392,13 +392,14 @@ INLINE AVX2 __m256i whole(eight v) {
 }
 
 INLINE AVX2 void store_eight(const emu_fast *fast, const int32_t *acc, const int8_t *bytes,
-                             fast_operand operand, uint32_t n, size_t channel, int8_t *out) {
+                             fast_operand operand, uint32_t n, size_t channel, const bool adds,
+                             int8_t *out) {
     const eight_steps steps = steps_of(fast, channel);
     const __m256d factor = _mm256_set1_pd(fast->out_factor);
     const __m256d add = _mm256_set1_pd(fast->steps.out_add);
     for (size_t at = channel; at < 16 * n; at += 16) {
         eight v = run_steps(&steps, acc, bytes, at);
-        if (fast->ew_op != EMU_EW_NONE) {
+        if (adds && fast->ew_op != EMU_EW_NONE) {
             add_operand(fast, operand, at, &v);
         }
 #pragma GCC unroll 2
@@ -418,13 +419,21 @@ AVX2 static void store_avx2(const emu_fast *fast, const int32_t *acc, const int8
         store(fast, acc, bytes, operand, n, out);
         return;
     }
-    store_eight(fast, acc, bytes, operand, n, 0, out);
-    store_eight(fast, acc, bytes, operand, n, 8, out);
+    if (acc != NULL && fast->ew_op == EMU_EW_NONE) { /* constants are faster, here and below */
+        store_eight(fast, acc, NULL, operand, n, 0, false, out);
+        store_eight(fast, acc, NULL, operand, n, 8, false, out);
+    } else {
+        store_eight(fast, acc, bytes, operand, n, 0, true, out);
+        store_eight(fast, acc, bytes, operand, n, 8, true, out);
+    }
 }
 
+/* `clips`: whether values are clamped, or lie outside of the table. */
 INLINE AVX2 void look_up_eight(const emu_dpu *dpu, const emu_fast *fast, const int32_t *acc,
-                               const int8_t *bytes, uint32_t n, size_t channel, int8_t *out) {
-    const eight_steps steps = steps_of(fast, channel);
+                               const int8_t *bytes, uint32_t n, size_t channel, const bool clips,
+                               int8_t *out) {
+    eight_steps steps = steps_of(fast, channel);
+    steps.clamps = steps.clamps && clips;
     const emu_lut_bytes *lut = fast->lut;
     const int8_t *table = lut->bytes;
     const __m256i start = _mm256_set1_epi32(dpu->lut.low_start);
@@ -433,7 +442,9 @@ INLINE AVX2 void look_up_eight(const emu_dpu *dpu, const emu_fast *fast, const i
     const __m256i others = _mm256_set1_epi32(~(EMU_LUT_PLACES - 1));
     for (size_t at = channel; at < 16 * n; at += 16) {
         __m256i x = _mm256_sub_epi32(whole(run_steps(&steps, acc, bytes, at)), start);
-        x = _mm256_min_epi32(_mm256_max_epi32(x, lowest), highest);
+        if (clips) {
+            x = _mm256_min_epi32(_mm256_max_epi32(x, lowest), highest);
+        }
         uint16_t inside[8];
         _mm_storeu_si128((__m128i *)inside, _mm_packus_epi32(_mm256_castsi256_si128(x),
                                                              _mm256_extracti128_si256(x, 1)));
@@ -441,7 +452,7 @@ INLINE AVX2 void look_up_eight(const emu_dpu *dpu, const emu_fast *fast, const i
         for (size_t lane = 0; lane < 8; lane++) {
             out[at + lane] = table[inside[lane]];
         }
-        if (!_mm256_testz_si256(x, others)) {
+        if (clips && !_mm256_testz_si256(x, others)) {
             int32_t places[8];
             _mm256_storeu_si256((__m256i *)places, x);
             emu_look_up_others(dpu, places, 8, out + at);
@@ -455,8 +466,15 @@ AVX2 static void look_up_avx2(const emu_dpu *dpu, const emu_fast *fast, const in
         look_up_plain(dpu, fast, acc, bytes, n, out);
         return;
     }
-    look_up_eight(dpu, fast, acc, bytes, n, 0, out);
-    look_up_eight(dpu, fast, acc, bytes, n, 8, out);
+    const emu_lut_bytes *lut = fast->lut;
+    const bool clips = fast->bn.clamps || lut->lowest != 0 || lut->highest != EMU_LUT_PLACES - 1;
+    if (acc != NULL && !clips) {
+        look_up_eight(dpu, fast, acc, NULL, n, 0, false, out);
+        look_up_eight(dpu, fast, acc, NULL, n, 8, false, out);
+    } else {
+        look_up_eight(dpu, fast, acc, bytes, n, 0, true, out);
+        look_up_eight(dpu, fast, acc, bytes, n, 8, true, out);
+    }
 }
 #endif
 
