@@ -33,11 +33,11 @@ _FOREIGN_FLAGS = InitFlag.ASYNC | InitFlag.COLLECT_MODEL_INFO_ONLY
 _FENCES = InitFlag.FENCE_IN_OUTSIDE | InitFlag.FENCE_OUT_OUTSIDE
 #: With these the runtime leaves the caches to `rknn_mem_sync`.
 SYNC_FLAGS = InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE | InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE
-_LIBRKNNRT = (("rk3562", "rk3566", "rk3568", "rk3576", "rk3588", "rv1126b"), "librknnrt")
-#: Flags that only some SoCs understand, those SoCs, and why; see docs/performance.md.
-_FLAGS_OF_SOCS = {
-    InitFlag.FENCE_IN_OUTSIDE: _LIBRKNNRT,
-    InitFlag.FENCE_OUT_OUTSIDE: _LIBRKNNRT,
+#: Flags that only some SoCs understand, those SoCs, and why; see docs/performance.md. None: those
+#: of librknnrt.
+_FLAGS_OF_SOCS: dict[InitFlag, tuple[Sequence[str] | None, str]] = {
+    InitFlag.FENCE_IN_OUTSIDE: (None, "librknnrt"),
+    InitFlag.FENCE_OUT_OUTSIDE: (None, "librknnrt"),
     InitFlag.ENABLE_SRAM: (("rk3588",), "SRAM for the NPU"),
     InitFlag.SHARE_SRAM: (("rk3588",), "SRAM for the NPU"),
     InitFlag.EXECUTE_FALLBACK_PRIOR_DEVICE_GPU: (
@@ -83,7 +83,13 @@ def _checked_flags(
 def _refuse_flags(flags: InitFlag, soc: str) -> None:
     """Raise `UnavailableError` for flags that need another SoC; "" is an unknown SoC."""
     for flag, (socs, what) in _FLAGS_OF_SOCS.items():
-        if soc and flags & flag and soc not in socs:
+        if not soc or not flags & flag:
+            continue
+        if socs is None:
+            from rknn_runtime.modelfile.soc import SOCS
+
+            socs = [name for name, each in SOCS.items() if not each.mini]
+        if soc not in socs:
             names = ", ".join(name.upper() for name in socs)
             raise UnavailableError(
                 f"flags: {flag.name} needs {what}, which {names} have, not {soc}"
