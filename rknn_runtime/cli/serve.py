@@ -323,7 +323,8 @@ def _status(view: LiveView, pool: Pool, failures: _Failures, load: _Load) -> dic
     from rknn_runtime.tools.board import resident_kb, state
 
     stats, board = pool.stats(), state()
-    phases = {phase.name: round(phase.p50_ms, 2) for phase in stats.contexts[0].phases}
+    busiest = max(stats.contexts, key=lambda context: context.frames)
+    phases = {phase.name: round(phase.p50_ms, 2) for phase in busiest.phases}
     numbers: dict[str, Any] = {
         "fps": round(view.fps, 1),
         "frames": stats.frames,
