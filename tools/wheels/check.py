@@ -20,7 +20,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
 #: Of a board's wheel, which has 1 MB, and of a PC's, which has each kernel for AVX2, too.
-MAX_BYTES, MAX_PC_BYTES = 1_020_000, 1_060_000
+MAX_BYTES, MAX_PC_BYTES = 1_015_000, 1_055_000
 MAX_GLIBC = (2, 17)
 EXTENSION = "rknn_runtime/_rkr.abi3.so"
 SIMULATED = "rknn_runtime/sim/librknn_sim.so"
@@ -102,8 +102,17 @@ def faults_of_library(name: str, elf: ELFFile, *, musl: bool) -> list[str]:
 
 
 def program(source: bytes) -> str:
-    """Return what a Python file does and says, with the numbers of its lines; comments are none."""
-    return ast.dump(ast.parse(source), include_attributes=True)
+    """Return what a Python file does and says, with the numbers of its lines.
+
+    Comments say nothing, nor do docstrings of functions named ``_x``.
+    """
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name[:1] == "_":
+            first, *others = node.body
+            if node.name[:2] != "__" and others and ast.get_docstring(node) is not None:
+                node.body[0] = ast.Pass(lineno=first.lineno, col_offset=first.col_offset)
+    return ast.dump(tree, include_attributes=True)
 
 
 def check_wheel(wheel: Path, source: Path, *, linked: bool = False) -> None:
