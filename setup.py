@@ -55,10 +55,7 @@ FLAGS = ["-std=c11", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", *NO_TA
 #: Folders of the extension whose loops take the time. All else in it is compiled for size.
 KERNELS = ["csrc/kernels", "csrc/decode"]
 #: Files of the emulator that have such loops. The rest of the libraries is compiled for size, too.
-LOOPS = (
-    *("convolution.", "convolution_input", "convolution_kernels", "convolution_wi"),
-    *("dpu", "floats_products", "lut", "pooling", "tensors"),
-)
+LOOPS = ("convolution", "dpu", "floats_products", "lut", "pooling", "tensors")
 #: Shared library -> the folders of its sources and what its linker is told.
 LIBRARIES = {
     "rknn_runtime/sim/librknn_sim.so": (
@@ -117,7 +114,7 @@ def as_installed(source: str) -> str:
 
 
 class BuildPy(build_py):
-    """Install Python files without what only who changes them reads, 4 % of a wheel."""
+    """Install Python files without comments and private docstrings, 4 % of a wheel."""
 
     def build_module(self, *arguments: Any) -> tuple[str, int]:
         copied: tuple[str, int] = super().build_module(*arguments)

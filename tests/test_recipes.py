@@ -78,53 +78,49 @@ with TestClient(app) as client:
     assert out.splitlines() == ["200 True", "400 x.png cannot be decoded as an image:"]
 
 
-def test_an_endpoint_that_is_too_slow(project, monkeypatch):
-    """One request waits until its time is over, and is cancelled; the second one is refused."""
-    pytest.importorskip("fastapi")
-    pytest.importorskip("httpx")
-    pytest.importorskip("multipart")
-    code = """
+ASKED = """
 import asyncio, httpx
 from app import app, lifespan
 
+photo = open("examples/scenes/scene.png", "rb").read()
+client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
+
+def post():
+    return client.post("/detect", files={"photo": ("scene.png", photo)})
+
 async def main():
-    photo = open("examples/scenes/scene.png", "rb").read()
-    async with lifespan(app), httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url="http://test"
-    ) as client:
-        def post():
-            return client.post("/detect", files={"photo": ("scene.png", photo)})
-        both = await asyncio.gather(post(), post())
-        print(sorted(answer.status_code for answer in both))
-        print([a.headers.get("Retry-After") for a in both if a.status_code == 503])
-asyncio.run(main())
+    async with lifespan(app):
 """
-    monkeypatch.setenv("IN_FLIGHT", "1")
-    monkeypatch.setenv("TIMEOUT_S", "0.2")
-    monkeypatch.setenv("RKNN_SIM_LATENCY_US", "3000000")
-    out = run(project, "-W", "ignore", "-c", code)
-    assert out.splitlines() == ["[503, 504]", "['1']"]
+
+
+def ask(project, monkeypatch, code, **variables):
+    """Run `code` beside the endpoint, which takes one request at a time; return its words."""
+    for name in ("fastapi", "httpx", "multipart"):
+        pytest.importorskip(name)
+    for name, value in {"IN_FLIGHT": "1", **variables}.items():
+        monkeypatch.setenv(name, value)
+    return run(project, "-W", "ignore", "-c", ASKED + code + "asyncio.run(main())\n").split()
+
+
+def test_an_endpoint_that_is_too_slow(project, monkeypatch):
+    """One request waits until its time is over, and is cancelled; the second one is refused."""
+    code = """
+        for answer in await asyncio.gather(post(), post()):
+            print(answer.status_code, answer.headers.get("Retry-After"))
+"""
+    words = ask(project, monkeypatch, code, TIMEOUT_S="0.2", RKNN_SIM_LATENCY_US="3000000")
+    assert sorted(zip(words[::2], words[1::2])) == [("503", "1"), ("504", "None")]
 
 
 def test_an_endpoint_that_is_left(project, monkeypatch):
     """A client that goes away frees its place; at shutdown the frame under way is answered."""
-    pytest.importorskip("fastapi")
-    pytest.importorskip("httpx")
-    pytest.importorskip("multipart")
     code = """
-import asyncio, httpx
-from app import app, lifespan
+        async def begun():
+            task = asyncio.create_task(post())
+            while not app.state.free.locked():
+                await asyncio.sleep(0)
+            return task
 
-async def main():
-    photo = open("examples/scenes/scene.png", "rb").read()
-    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
-    async def begun():
-        post = client.post("/detect", files={"photo": ("scene.png", photo)})
-        task = asyncio.create_task(post)
-        while not app.state.free.locked():
-            await asyncio.sleep(0)
-        return task
-    async with lifespan(app):
         left = await begun()
         left.cancel()
         await asyncio.wait([left])
@@ -136,13 +132,9 @@ async def main():
         while not app.state.pool.working_s:
             await asyncio.sleep(0)
     print((await last).status_code)
-asyncio.run(main())
 """
-    monkeypatch.setenv("IN_FLIGHT", "1")
-    monkeypatch.setenv("TIMEOUT_S", "300")
-    monkeypatch.setenv("RKNN_SIM_LATENCY_US", "200000")
-    out = run(project, "-W", "ignore", "-c", code)
-    assert out.split() == ["True", "False", "200", "200"]
+    words = ask(project, monkeypatch, code, TIMEOUT_S="300", RKNN_SIM_LATENCY_US="200000")
+    assert words == ["True", "False", "200", "200"]
 
 
 def test_a_detector_of_frigate(project):

@@ -69,7 +69,7 @@ class _Described:
     info: ModelInfo
     #: A text is the reason of a refusal.
     emulation: Emulation | str | None
-    #: On the open runtime; a text is the reason why it does not load the model.
+    #: On the open runtime; a text says why it refused the model.
     placement: tuple[NodePlace, ...] | str | None
     symptoms: tuple[Symptom, ...] | None
     layers: Sequence[Layer] | None
@@ -191,7 +191,7 @@ def _emulate(model: str) -> Emulation | str:
 
 
 def _place(model: str) -> tuple[NodePlace, ...] | str | None:
-    """Ask the open runtime where it runs each node, or return why it does not load the model."""
+    """Ask the open runtime where it runs each node, or return why it refused the model."""
     from rknn_runtime.npu.model import Model
 
     try:

@@ -247,7 +247,8 @@ class _Layers:
 
     def _is_shuffle(self, way: list[str]) -> bool:
         turn = self._graph.producer(way[0])
-        return len(way) == 3 and list(turn.attribute[0].ints) == [0, 2, 1, 3, 4]
+        orders = [] if turn is None else [list(each.ints) for each in turn.attribute]
+        return len(way) == 3 and orders == [[0, 2, 1, 3, 4]]
 
     def _with_attentions(self) -> list[Layer]:
         """Join two products of computed matrices and the softmax between them to one layer."""

@@ -89,6 +89,14 @@ def test_what_the_toolkit_makes_a_convolution_of(tmp_path):
     assert layers[4].output_bytes == 32 * 32 * 48  # in groups again
 
 
+def test_a_transpose_without_an_order_is_no_shuffle(tmp_path):
+    """It turns all axes round; nothing is made a convolution of."""
+    net = Net()
+    x = net.reshape(net.conv("images", 3, 40), 64, 64, 20, 2, 1)
+    net.output("end", net.op("Relu", net.reshape(net.op("Transpose", x), 1, 40, 64, 64)))
+    assert [layer.operator for layer in layers_of(net, tmp_path)].count("Conv") == 1
+
+
 def test_other_products(tmp_path):
     """Grouped and transposed convolutions, and matrices."""
     net = Net()

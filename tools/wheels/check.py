@@ -108,9 +108,10 @@ def program(source: bytes) -> str:
     """
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name[:1] == "_":
+        is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if is_function and re.match("_(?!_)", node.name) and ast.get_docstring(node) is not None:
             first, *others = node.body
-            if node.name[:2] != "__" and others and ast.get_docstring(node) is not None:
+            if others:
                 node.body[0] = ast.Pass(lineno=first.lineno, col_offset=first.col_offset)
     return ast.dump(tree, include_attributes=True)
 
