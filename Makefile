@@ -145,6 +145,9 @@ test-vendor: .cache/wheels/.ready
 	    $(addprefix --library ,$(LIBRARIES)) $(OPTIONS)
 
 # Builds the documentation site into out/site; a warning is an error.
+docs docs-version: export PACKAGE_PYTHON := $(BIN)/python
+docs docs-version: $(VENV)/.demo
+
 docs: .cache/site/.ready
 	.cache/site/bin/python -m mkdocs build --strict
 

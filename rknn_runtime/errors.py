@@ -1,7 +1,7 @@
 """Exceptions: each is an `RknnError` and also the built-in class that a caller expects.
 
 Faults of a runtime or a model file raise an `RknnError`. A wrong argument is a plain `TypeError` or
-`ValueError`, as in NumPy. docs/errors.md has the tree, causes and remedies.
+`ValueError`, as in NumPy. docs/errors.md has the tree.
 """
 
 from __future__ import annotations
@@ -39,27 +39,41 @@ __all__ = [
 
 
 class RknnError(Exception):
-    """Root of every exception that this package defines."""
+    """Root of this package's exceptions.
+
+    Raised itself if the runtime contradicts itself: try the runtime of the model's toolkit.
+    """
 
 
 class ClosedError(RknnError, ValueError):
-    """Use of a model or a memory after ``close()``."""
+    """Use of a model or a memory after ``close()``, or after its ``with`` block."""
 
 
 class ForkError(RknnError, RuntimeError):
-    """Use of a model or a memory in a process forked after it was made."""
+    """Use of a model or a memory in a process forked after it was made.
+
+    Load the model in the child, or use ``multiprocessing.get_context("spawn")``.
+    """
 
 
 class InvalidModelError(RknnError, ValueError):
-    """The bytes are no model that can be loaded; the message gives the reason."""
+    """Not a ``.rknn`` model, damaged, or for another SoC or runtime.
+
+    Copy the file again, or convert the model for this SoC.
+    """
 
 
 class UnavailableError(RknnError, NotImplementedError):
-    """The loaded vendor library does not have this function."""
+    """The loaded runtime lacks this function: it is too old, or librknnmrt.
+
+    Install a newer one.
+    """
 
 
 class LibraryLoadError(RknnError, OSError):
-    """No vendor library could be loaded.
+    """No vendor library can be loaded.
+
+    On a PC pass ``library="sim"``; on a board install the library, or name it with ``library=``.
 
     Attributes:
         attempts: Pairs of what was tried and why it failed, in that order.
@@ -109,8 +123,8 @@ class OperationFailedError(RknnStatusError, RuntimeError):
 
     name = "RKNN_ERR_FAIL"
     advice = (
-        "check that toolkit, runtime and driver versions go together; with RKNN_LOG_LEVEL=4 in "
-        "the environment before the process starts, the runtime prints more"
+        "check permissions, operators, and the versions of toolkit, runtime and driver; with "
+        "RKNN_LOG_LEVEL=4 set before the process starts, the runtime prints more"
     )
 
 
@@ -118,7 +132,7 @@ class RknnTimeoutError(RknnStatusError, TimeoutError):
     """Status -2: the NPU did not finish in time."""
 
     name = "RKNN_ERR_TIMEOUT"
-    advice = "the NPU did not finish in time; look for NPU messages in dmesg, then load anew"
+    advice = "the NPU did not finish in time; read dmesg, then load the model again"
 
 
 class DeviceUnavailableError(RknnStatusError, OSError):
@@ -135,14 +149,19 @@ class AllocationError(RknnStatusError, MemoryError):
     """Status -4, or NULL from a function that allocates: no memory for the NPU."""
 
     name = "RKNN_ERR_MALLOC_FAIL"
-    advice = "out of NPU memory; close other models or use a smaller one"
+    advice = (
+        "no memory for the NPU; close other models, use a smaller one, or enlarge the kernel's CMA"
+    )
 
 
 class InvalidParameterError(RknnStatusError, ValueError):
     """Status -5: the runtime refuses a parameter."""
 
     name = "RKNN_ERR_PARAM_INVALID"
-    advice = "the runtime refuses a parameter or does not know this request; it may be too old"
+    advice = (
+        "the runtime refuses a parameter or lacks this request; install a newer one, and with "
+        "librknnmrt use Model instead of GeneralModel"
+    )
 
 
 class ModelRefusedError(RknnStatusError, InvalidModelError):
@@ -150,8 +169,8 @@ class ModelRefusedError(RknnStatusError, InvalidModelError):
 
     name = "RKNN_ERR_MODEL_INVALID"
     advice = (
-        "the runtime cannot use this model: converted for another SoC, by a toolkit newer than "
-        "the runtime, or damaged"
+        "the model is for another SoC, from a toolkit newer than the runtime, or damaged; convert "
+        "it with the toolkit of this runtime"
     )
 
 
@@ -159,28 +178,28 @@ class InvalidContextError(RknnStatusError, ValueError):
     """Status -7: the context is invalid, or in a wrong state for this call."""
 
     name = "RKNN_ERR_CTX_INVALID"
-    advice = "the context is not valid (any more); load the model anew"
+    advice = "the context has ended; load the model again"
 
 
 class InvalidInputError(RknnStatusError, ValueError):
     """Status -8: the runtime refuses an input."""
 
     name = "RKNN_ERR_INPUT_INVALID"
-    advice = "compare the inputs with model.inputs"
+    advice = "the runtime refuses an input; compare it with model.inputs"
 
 
 class InvalidOutputError(RknnStatusError, ValueError):
     """Status -9: the runtime refuses an output."""
 
     name = "RKNN_ERR_OUTPUT_INVALID"
-    advice = "compare the outputs with model.outputs"
+    advice = "the runtime refuses an output; compare it with model.outputs"
 
 
 class DeviceMismatchError(RknnStatusError, OSError):
-    """Status -10: runtime, driver and NPU do not go together."""
+    """Status -10: runtime, driver and NPU do not match."""
 
     name = "RKNN_ERR_DEVICE_UNMATCH"
-    advice = "runtime library and NPU driver do not match this device; update them together"
+    advice = "runtime, driver and NPU do not match; update library and driver together"
 
 
 class PrecompiledModelError(RknnStatusError, InvalidModelError):
@@ -194,21 +213,28 @@ class OptimizationLevelError(RknnStatusError, InvalidModelError):
     """Status -12: the model's optimization level is newer than the runtime."""
 
     name = "RKNN_ERR_INCOMPATILE_OPTIMIZATION_LEVEL_VERSION"
-    advice = "convert the model with a lower optimization_level or update the runtime"
+    advice = (
+        "the model's optimization level is newer than the runtime; lower optimization_level, or "
+        "update the runtime"
+    )
 
 
 class TargetPlatformError(RknnStatusError, InvalidModelError):
     """Status -13: the model was converted for another SoC."""
 
     name = "RKNN_ERR_TARGET_PLATFORM_UNMATCH"
-    advice = "convert the model again with target_platform set to this device's SoC"
+    advice = (
+        "the model was converted for another SoC; convert it with target_platform set to this one"
+    )
 
 
 class InvalidKeyError(RknnStatusError, InvalidModelError):
     """Status -14: the encrypted model needs another key."""
 
     name = "RKNN_ERR_KEY_INVALID"
-    advice = "the model is encrypted, and the key is missing or another one"
+    advice = (
+        "the model is encrypted, and the key is missing or wrong; use the model before encryption"
+    )
 
 
 class DecryptionError(RknnStatusError, InvalidModelError):
@@ -222,7 +248,7 @@ class SocBindingError(RknnStatusError, InvalidModelError):
     """Status -16: the encrypted model is bound to another chip."""
 
     name = "RKNN_ERR_SOC_BIND_FAILED"
-    advice = "the model was encrypted for one chip, and this is another; encrypt it for this one"
+    advice = "the model was encrypted for another chip; encrypt it for this one"
 
 
 #: As RKNNLite 2.5.0 names them; no public header does.

@@ -140,14 +140,6 @@ def test_the_documented_tree_is_the_one_of_the_code():
     assert shown.splitlines() == ["RknnError", *tree()]
 
 
-def test_every_class_is_documented_with_cause_and_remedy():
-    """Once each, whatever their number."""
-    rows = re.findall(r"^\| `(\w+)`(?: itself)? \| (.+) \| (.+) \|$", PAGE.read_text("utf-8"), re.M)
-    assert sorted(name for name, _, _ in rows) == sorted(
-        [*errors.__all__, *(each.__name__ for each in ELSEWHERE)]
-    )
-
-
 def test_refused_arguments_are_worded_in_one_way():
     """The wording is "x: expected ..., got ...", never "must be", and the given value is named."""
     odd = []

@@ -90,8 +90,13 @@ def add_model_arguments(parser: ArgumentParser) -> None:
         default="auto",
         help="default: that of the file, else guessed from the outputs",
     )
-    parser.add_argument("--labels", metavar="FILE", help='class names: a file, or "coco"')
-    parser.add_argument("--conf", type=float, help="confidence threshold (0.25)")
+    parser.add_argument(
+        "--labels", metavar="FILE", help='file of class names or characters, or "coco"'
+    )
+    parser.add_argument(
+        "--conf", type=float,
+        help="confidence threshold (0.25), also of text and of scenes of one class",
+    )  # fmt: skip
     parser.add_argument("--iou", type=float, help="IoU threshold of the NMS (0.45)")
     parser.add_argument(
         "--top", type=int, metavar="N", help="for classifiers: the N most likely classes (5)"
@@ -106,7 +111,9 @@ def add_model_arguments(parser: ArgumentParser) -> None:
         "--color", choices=("RGB", "BGR"), help="colours that the model takes; default: the file's"
     )
     parser.add_argument("--contexts", type=int, help="contexts of the NPU; default: two per core")
-    add_switch(parser, "--track", "number objects over frames by ByteTrack (needs trackers)")
+    add_switch(
+        parser, "--track", "number objects over frames or images by ByteTrack (needs trackers)"
+    )
 
 
 def check_model_arguments(arguments: Namespace) -> None:

@@ -60,10 +60,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--token",
-        help="the token that clients must send (one is made if others reach the address) "
-        "(or set RKNN_SERVE_TOKEN)",
+        help="the token that clients must send, also in RKNN_SERVE_TOKEN; by default one is made "
+        "if other machines reach the address",
     )
-    parser.add_argument("--viewers", type=int, default=32, metavar="N", help="most viewers (32)")
+    parser.add_argument(
+        "--viewers", type=int, default=32, metavar="N", help="most clients at a time (32)"
+    )
     parser.add_argument("--quality", type=int, default=80, metavar="Q", help="JPEG quality (80)")
     parser.add_argument(
         "--reconnect", type=float, metavar="S",
@@ -71,7 +73,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--watchdog", type=float, default=_WATCHDOG_S, metavar="S",
-        help=f"end with status 1 when a frame takes S seconds ({_WATCHDOG_S:g}; 0: never)",
+        help=f"end with status 1 if a frame takes S seconds, as when the driver hangs "
+        f"({_WATCHDOG_S:g}; 0: never)",
     )  # fmt: skip
     add_switch(parser, "--draw", "draw into the images, not in the browser")
     add_switch(parser, "--json", "print the address and the token as one JSON object")

@@ -20,7 +20,7 @@ _NO_REASON = ("Traceback", "rknn-toolkit2 version", "Catch exception", "Please f
 
 
 class ToolkitError(RknnError):
-    """rknn-toolkit2 failed; the message has its own reason.
+    """rknn-toolkit2 failed; the message has the reason and the step.
 
     Attributes:
         step: The step that failed: ``"config"``, ``"load"``, ``"build"`` ...

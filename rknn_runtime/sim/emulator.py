@@ -139,7 +139,7 @@ class Emulation:
 
 
 class EmulatorError(RknnError):
-    """A model cannot be emulated, or a call was wrong; the text says why."""
+    """The emulated NPU cannot execute this model; the message names the reason."""
 
 
 class Machine:

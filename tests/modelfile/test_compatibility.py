@@ -288,7 +288,7 @@ def test_a_failed_load_names_what_is_known_of_its_cause(
     assert str(caught.value).startswith(
         f"rknn_init({len(data)} bytes, flags=0x0) failed with -1 (RKNN_ERR_FAIL): the model has "
         "TopK (librknnmrt 2.3.2 refuses it in rknn_init); this machine shows no NPU; check "
-        "that toolkit, runtime and driver versions go together; "
+        "permissions, operators, and the versions of toolkit, runtime and driver; "
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from argparse import SUPPRESS
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +13,10 @@ import pytest
 from paths import PROJECT
 
 import rknn_runtime
+from rknn_runtime import errors
+from rknn_runtime.cli.main import COMMANDS
+from rknn_runtime.cli.verify import ASKED
+from rknn_runtime.tools.verify import questions_for
 
 
 def load(name: str) -> ModuleType:
@@ -26,6 +31,7 @@ def load(name: str) -> ModuleType:
 api_pages = load("api_pages")
 hooks = load("hooks")
 drawings = load("drawings")
+from_package = load("from_package")
 
 
 def homes() -> dict[str, str]:
@@ -38,7 +44,7 @@ def homes() -> dict[str, str]:
 def test_every_public_name_is_in_the_reference() -> None:
     """A name of the package's front is on a page, by itself or with the module that has it."""
     shown = homes()
-    modules = set(shown.values())
+    modules = {*shown.values(), "rknn_runtime.errors"}
     missing = []
     for name in rknn_runtime.__all__:
         one = getattr(rknn_runtime, name)
@@ -60,6 +66,48 @@ def test_the_reference_names_what_there_is() -> None:
         parent = importlib.import_module(module)
         if not hasattr(parent, last):
             assert importlib.util.find_spec(name) is not None, name
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_in_the_reference(command: str) -> None:
+    """With its meaning, in the section of its command."""
+    (section,) = re.findall(
+        rf"^## {command}\n(.*?)(?=^## |\Z)", from_package.options(), re.M | re.S
+    )
+    rows = dict(re.findall(r"^\| `(.+?)` \| (.{5,}) \|$", section, re.MULTILINE))
+    told = {word for cell in rows for word in re.findall(r"--[a-z-]+", cell)}
+    for action in from_package.parser_of(command)._actions:
+        names = [option for option in action.option_strings if option.startswith("--")]
+        assert action.help == SUPPRESS or told | {"--help"} >= set(names)
+    assert "Examples" not in section and f"  rknn-runtime {command}" in section
+
+
+def test_every_exception_is_in_the_reference() -> None:
+    """Once, with its bases, and with more than its name."""
+    rows = re.findall(
+        r"^\| `(\w+)` \| (.+) \| (-?\d*) \| (.{20,}) \|$", from_package.exceptions(), re.M
+    )
+    elsewhere = ["EmulatorError", "ToolkitEnvironmentError", "ToolkitError"]
+    assert sorted(name for name, *_ in rows) == sorted([*errors.__all__, *elsewhere])
+    assert {int(code) for _, _, code, _ in rows if code} == set(range(-16, 0))
+
+
+def test_every_question_to_boards_is_in_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the answer that the emulator assumes, the others, and those of boards."""
+    answers = tmp_path / "answers.csv"
+    answers.write_text('question,soc,answer,source\n"ties, int32 to int8",rk3588,cut off,me\n')
+    monkeypatch.setattr(from_package, "ANSWERS", answers)
+    rows = [line.split(" | ") for line in from_package.questions().splitlines()]
+    told = {cells[0].strip("| "): cells for cells in rows if len(cells) == 4}
+    for soc in ASKED:
+        for question in questions_for(soc):
+            _, assumed, others, answered = told[question.asks]
+            assert assumed == question.assumed
+            assert set(question.answers) <= {question.assumed, *others.split("; ")}
+            is_asked = question.asks == "ties, int32 to int8"
+            assert answered.strip("| ") == ("rk3588: cut off (me)" if is_asked else "")
 
 
 def test_every_page_has_its_place() -> None:

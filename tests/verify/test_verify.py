@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from paths import PROJECT
 from reference import alternatives
 
 from rknn_runtime.cli import main, verify
@@ -231,14 +230,3 @@ def test_questions_are_read_from_another_archive(tmp_path: Path) -> None:
     copy.write_bytes(b"no archive")
     with pytest.raises(RknnError, match="not an archive of questions"):
         questions_for("rk3588", copy)
-
-
-def test_the_page_for_boards_lists_every_question():
-    """With the answer that the emulator assumes, and the others."""
-    text = (PROJECT / "docs" / "boards.md").read_text("utf-8")
-    rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| ")]
-    told = {cells[0].strip(): cells for cells in rows if len(cells) == 4}
-    for _, question in EVERY:
-        _, assumed, others, _ = told[question.asks]
-        assert assumed.strip() == question.assumed
-        assert set(question.answers) <= {question.assumed, *others.strip().split("; ")}

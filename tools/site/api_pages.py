@@ -99,11 +99,6 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "simulation.md": ("The simulated NPU", "For tests and programs.", ("rknn_runtime.sim",)),
     "raw.md": ("One call at a time", "What no class covers.", ("rknn_runtime.npu.raw",)),
     "rknnlite.md": ("RKNNLite", "For scripts of the vendor's.", ("rknn_runtime.rknnlite",)),
-    "errors.md": (
-        "Exceptions",
-        "Every class, with its cause; [When something fails](../errors.md) says what to do.",
-        ("rknn_runtime.errors",),
-    ),
 }
 
 

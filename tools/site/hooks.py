@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,14 @@ FOREIGN = re.compile(
     r"\bhref\s*=\s*[\"']?(?:https?:)?//"
     r"|url\(\s*[\"']?(?:https?:)?//|@import\s+[\"'](?:https?:)?//"
 )
+
+
+def from_package() -> dict[str, str]:
+    """The pages that the package itself knows; `PACKAGE_PYTHON` runs it."""
+    python = os.environ.get("PACKAGE_PYTHON", sys.executable)
+    program = [python, str(ROOT / "tools/site/from_package.py")]
+    pages: dict[str, str] = json.loads(subprocess.check_output(program))
+    return pages
 
 
 def slug(title: str, separator: str) -> str:
@@ -45,7 +56,9 @@ def inside(markdown: str, folder: Path, docs: Path) -> str:
 def on_config(config: Any) -> Any:
     """Add the classes and functions to the navigation, and name anchors as GitHub does."""
     (reference,) = (part["Reference"] for part in config["nav"] if "Reference" in part)
-    reference.append({"Classes and functions": [f"api/{name}" for name in PAGES]})
+    names = [*PAGES, "errors.md"]
+    reference += ["api/options.md", {"Classes and functions": [f"api/{name}" for name in names]}]
+    reference.append("api/questions.md")
     config["mdx_configs"]["toc"]["slugify"] = slug
     return config
 
@@ -58,6 +71,8 @@ def on_files(files: Any, config: Any) -> Any:
     files.append(File.generated(config, "site.css", content=style))
     for name, entry in PAGES.items():
         files.append(File.generated(config, f"api/{name}", content=page(*entry)))
+    for path, text in from_package().items():
+        files.append(File.generated(config, path, content=text))
     return files
 
 

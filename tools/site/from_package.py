@@ -1,0 +1,132 @@
+"""The pages of the reference that the package itself knows, printed as JSON: path -> Markdown.
+
+The hooks run this program with the package's Python, because mkdocs has its own.
+"""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import json
+from argparse import SUPPRESS, Action, ArgumentParser
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+
+from rknn_runtime.cli.main import COMMANDS, make_parser
+from rknn_runtime.cli.verify import ASKED
+from rknn_runtime.errors import RknnError, status_error
+from rknn_runtime.tools.verify import questions_for
+
+__all__ = ["PAGES", "exceptions", "options", "questions"]
+
+#: The answers of boards, which readers add.
+ANSWERS = Path(__file__).resolve().parents[2] / "docs" / "answers.csv"
+#: Modules with exceptions of their own.
+MODULES = ("errors", "conversion.environment", "conversion.toolkit", "sim.emulator")
+
+
+def table(titles: str, rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown; titles are separated by commas."""
+    lines = [titles.split(","), *rows]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def parser_of(command: str) -> ArgumentParser:
+    """The parser of a command, with its arguments."""
+    (commands,) = (each.choices for each in make_parser([command])._actions if each.choices)
+    return dict(commands)[command]  # type: ignore[call-overload, no-any-return]
+
+
+def typed(action: Action) -> str:
+    """An argument as it is typed."""
+    value = "" if action.nargs == 0 else action.metavar or action.dest.upper()
+    return f"`{', '.join(action.option_strings)} {value}`".replace("` ", "`").replace(" `", "`")
+
+
+def meaning(parser: ArgumentParser, action: Action) -> str:
+    """The help of an argument, with its choices."""
+    text = parser._get_formatter()._expand_help(action)
+    choices = ", ".join(f"`{each}`" for each in action.choices or ())
+    return f"{text}{choices and f' ({choices})'}".replace("|", "\\|").replace("*", "\\*")
+
+
+def options() -> str:
+    """Every argument of every command, as ``--help`` says."""
+    parts = ["# Options", "What `rknn-runtime COMMAND --help` prints."]
+    for command in COMMANDS:
+        parser = parser_of(command)
+        about, _, examples = (parser.description or "").partition("\n\nExamples:\n")
+        parts += [f"## {command}", about, f"```\n{examples}```"]
+        for group in parser._action_groups:
+            title = group.title if group.title not in ("positional arguments", "options") else ""
+            rows = [
+                (typed(each), meaning(parser, each))
+                for each in group._group_actions
+                if each.help != SUPPRESS and each.dest != "help"
+            ]
+            if rows:
+                parts.append(table(f"{title},", rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def exceptions() -> str:
+    """Each class with the built-in that it also is, its status, its cause and its cure."""
+    for module in MODULES:
+        import_module(f"rknn_runtime.{module}")
+    codes = {type(status_error(code, "")): str(code) for code in range(-16, 0)}
+    classes: list[type[RknnError]] = [RknnError]
+    for each in classes:
+        classes += [child for child in each.__subclasses__() if child not in classes]
+    rows = []
+    for each in sorted(classes, key=lambda child: child.__name__):
+        text = each.advice if each in codes else inspect.getdoc(each)
+        cell = " ".join(str(text).partition("\n\nAttributes:")[0].split())
+        bases = ", ".join(f"`{base.__name__}`" for base in each.__bases__)
+        name = f"`{each.__name__}`"
+        rows.append((name, bases, codes.get(each, ""), cell.replace("``", "`").replace("*", "\\*")))
+    return f"""# Exceptions
+
+{table("exception,is a,status,cause and cure", rows)}
+
+::: rknn_runtime.errors
+"""
+
+
+def questions() -> str:
+    """What the emulator assumes, and what boards answered."""
+    answers: dict[str, list[str]] = {}
+    with ANSWERS.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            text = f"{row['soc']}: {row['answer']} ({row['source']})"
+            answers.setdefault(row["question"], []).append(text)
+    rows = {
+        each.asks: (
+            each.asks,
+            each.assumed,
+            "; ".join(sorted(set(each.answers) - {each.assumed})),
+            "; ".join(answers.get(each.asks, ())),
+        )
+        for soc in ASKED
+        for each in questions_for(soc)
+    }
+    titles = "question,the emulator assumes,or,boards answered"
+    return f"""# Questions to boards
+
+[`verify`](../emulator.md#ask-a-board) asks an NPU which of these rules it follows.
+[Send your board's answers](../boards.md#send-your-results).
+
+{table(titles, rows.values())}
+"""
+
+
+#: Path below docs/ -> the function that makes the page.
+PAGES = {
+    "api/options.md": options,
+    "api/errors.md": exceptions,
+    "api/questions.md": questions,
+}
+
+if __name__ == "__main__":
+    print(json.dumps({path: made() for path, made in PAGES.items()}))
