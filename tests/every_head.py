@@ -15,6 +15,7 @@ from rknn_runtime.vision.heads import (
     QueriesDecoder,
     RetinaFaceDecoder,
     ScrfdDecoder,
+    SingleFaceDecoder,
     SingleOrientedDecoder,
     SingleOutputDecoder,
     SinglePoseDecoder,
@@ -73,6 +74,7 @@ HEADS: dict[str, tuple[Any, list[tuple[int, ...]], dict[str, Any]]] = {
     ),
     "retinaface rows": (RetinaFaceDecoder, [(1, 2 * N, n) for n in (4, 2, 10)], {}),
     "yolov5-face": (AnchorFaceDecoder, per_scale(18, 30), {}),
+    "yolov5-face single": (SingleFaceDecoder, [(1, 3 * N, 16)], {}),
     "ssd": (SsdDecoder, [(1, 330, 4), (1, 330, 5)], {"logits": True}),
     "yolov8-face": (JoinedPoseDecoder, per_scale(80), {}),
     "scrfd": (ScrfdDecoder, per_scale(2, 8, 20), {}),
@@ -81,7 +83,8 @@ HEADS: dict[str, tuple[Any, list[tuple[int, ...]], dict[str, Any]]] = {
 }
 #: Decoders that take one output, not a list.
 OF_ONE = (
-    SingleOutputDecoder, SinglePoseDecoder, SingleOrientedDecoder, EndToEndDecoder, QueriesDecoder,
+    SingleOutputDecoder, SingleFaceDecoder, SinglePoseDecoder, SingleOrientedDecoder,
+    EndToEndDecoder, QueriesDecoder,
 )  # fmt: skip
 
 

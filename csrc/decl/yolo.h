@@ -169,9 +169,8 @@ int rkr_yolo_decode(rkr_yolo_decoder *decoder, const rkr_placement *placement);
  * sigmoid), then channels that this function does not read. */
 int rkr_yolo_decode_single(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
-/* The same with objectness as channel 4, before the class scores: confidence = objectness *
- * class score. YOLOv5 and YOLOv7 with anchors, grid and sigmoid already applied. Scores are at
- * most 1. */
+/* YOLOv5, YOLOv7 and YOLOv5-face with anchors, grid and sigmoid already applied: grids, n_classes;
+ * strides multiply the boxes. Confidence = objectness * class score, both at most 1. */
 int rkr_yolo_decode_single_objectness(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
 /* The first with oriented boxes: channel 4 + n_classes is the angle in radians, from the x

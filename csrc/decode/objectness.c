@@ -162,10 +162,5 @@ int rkr_yolo_decode_yolox(rkr_yolo_decoder *decoder, const rkr_placement *placem
 }
 
 int rkr_yolo_decode_single_objectness(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
-    if (decoder->output == NULL) {
-        return RKR_ERR_ARGUMENT;
-    }
-    const rkr_yolo_grid grid = {
-        .view = *decoder->output, .stride_x = decoder->scale_x, .stride_y = decoder->scale_y};
-    return decode(decoder, &grid, 1, scaled_box, placement);
+    return decode(decoder, decoder->grids, decoder->n_grids, scaled_box, placement);
 }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         AnchorFaceDecoder,
         RetinaFaceDecoder,
         ScrfdDecoder,
+        SingleFaceDecoder,
         YunetDecoder,
     )
     from rknn_runtime.vision.heads.find import HEADS, find_head
@@ -60,6 +61,7 @@ __all__ = [
     "RetinaFaceDecoder",
     "SceneDecoder",
     "ScrfdDecoder",
+    "SingleFaceDecoder",
     "SingleOrientedDecoder",
     "SingleOutputDecoder",
     "SinglePoseDecoder",
@@ -80,7 +82,8 @@ __all__ = [
 _HOMES = {
     "anchors": ("YOLOV5_ANCHORS", "YOLOV5_P6_ANCHORS", "YOLOV7_ANCHORS", "AnchorDecoder"),
     "classification": ("ClassificationDecoder", "Classifications"),
-    "faces": ("AnchorFaceDecoder", "RetinaFaceDecoder", "ScrfdDecoder", "YunetDecoder"),
+    "faces": ("AnchorFaceDecoder", "RetinaFaceDecoder", "ScrfdDecoder", "SingleFaceDecoder",
+              "YunetDecoder"),
     "find": ("HEADS", "find_head"),
     "gfl": ("GflDecoder",),
     "keypoints": ("EmbeddingDecoder", "KeypointDecoder"),

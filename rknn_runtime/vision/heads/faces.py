@@ -29,6 +29,7 @@ from rknn_runtime.vision.heads.outputs import (
 )
 from rknn_runtime.vision.heads.parts import Part, parts_by_scale, parts_of_all
 from rknn_runtime.vision.heads.priors import PriorDecoder, place_anchor
+from rknn_runtime.vision.heads.single import SingleForm, SingleOutputDecoder, read_single
 
 if TYPE_CHECKING:
     from rknn_runtime.vision.letterbox import LetterboxTransform
@@ -175,6 +176,12 @@ def read_anchor_faces(
     if found is None or found.boxes.num_classes != 1:
         return f"expected boxes [1, {6 * per_cell}, h, w] and points [1, {10 * per_cell}, h, w]"
     return AnchorFaceForm(found.boxes, found.others, doubts=found.doubts)
+
+
+def read_single_faces(outputs: Outputs, input_size: Size) -> SingleForm | str:
+    """Read the form of `SingleFaceDecoder`."""
+    form = read_single(outputs, input_size, objectness=True, n_extra=2 * POINTS, per_cell=3)
+    return form if isinstance(form, str) or form.num_classes == 1 else "expected [1, N, 16]"
 
 
 class _FaceDecoder(Decoder):
@@ -425,3 +432,28 @@ class AnchorFaceDecoder(_FaceDecoder, AnchorDecoder):
             grid.stride_x = self.input_size[1] / scale.width
             grid.anchor_width, grid.anchor_height = self.anchors[i // per_cell, k]
         self._points = grids
+
+
+class SingleFaceDecoder(_FaceDecoder, SingleOutputDecoder):
+    """Decode YOLOv5-face's own export: one output ``[1, N, 16]``, all worked out.
+
+    Box and objectness (see `SingleOutputDecoder`), x and y of five points in the unit of the boxes,
+    the class score. For ``keypoints`` see `RetinaFaceDecoder`. (Layout: deepcam-cn/yolov5-face.)
+
+    Args:
+        output: Logical attribute of the output.
+        input_size: Height and width of the model's input in pixels.
+        **options: `normalized` of `SingleOutputDecoder`; thresholds and limits, see `Decoder`.
+    """
+
+    _between = 2 * POINTS
+
+    def __init__(self, output: TensorAttr, input_size: Size, **options: Any) -> None:
+        outputs = channels_first((output,))
+        fitting(read_single_faces(outputs, checked_size(input_size)), outputs)
+        kind: dict[str, Any] = {"num_classes": 1, "n_extra": self._between, "objectness": True}
+        super().__init__(outputs[0], input_size, **{**kind, **options})
+        self._points = ffi.new("rkr_yolo_grid[]", 1)
+        self._points[0].first = 5
+        self._points[0].anchor_width, self._points[0].anchor_height = self._scale
+        self._add_view(self.outputs[0], self._points[0].view)

@@ -13,10 +13,12 @@ from rknn_runtime.vision.heads.faces import (
     AnchorFaceDecoder,
     RetinaFaceDecoder,
     ScrfdDecoder,
+    SingleFaceDecoder,
     YunetDecoder,
     read_anchor_faces,
     read_retinaface,
     read_scrfd,
+    read_single_faces,
     read_yunet,
 )
 from rknn_runtime.vision.heads.gfl import GflDecoder, read_nanodet_plus, read_picodet
@@ -266,6 +268,9 @@ FORMS: tuple[_Form, ...] = (
         partial(read_anchor_faces, whole=True),
         ("yolov5-face",),
         has_rival=True,
+    ),
+    _of_one(
+        "yolov5-face-single", SingleFaceDecoder, read_single_faces, ("yolov5-face",), has_rival=True
     ),
     _Form("picodet", GflDecoder, partial(read_picodet, rows=True), _GFL),
     _Form("nanodet-plus", GflDecoder, read_nanodet_plus, ("nanodet-plus",), {"plus": True}),

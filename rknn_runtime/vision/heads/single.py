@@ -104,6 +104,9 @@ class SingleOutputDecoder(Decoder):
         **options: Thresholds and limits, see `Decoder`.
     """
 
+    #: Channels between objectness and class scores.
+    _between = 0
+
     def __init__(
         self,
         output: TensorAttr,
@@ -129,11 +132,15 @@ class SingleOutputDecoder(Decoder):
         height, width = input_size
         self._scale = (float(width), float(height)) if self.normalized else (1.0, 1.0)
         self._layout = form.layout
-        self._view = ffi.new("rkr_tensor_view *")
+        grids = ffi.new("rkr_yolo_grid[]", 1)
+        self._view, grids[0].between = grids[0].view, self._between
+        grids[0].stride_x, grids[0].stride_y = self._scale
         self._add_view(output, self._view)
         self._decode_with(
             "rkr_yolo_decode_single_objectness" if form.objectness else "rkr_yolo_decode_single",
-            output=self._view,
+            grids=grids,
+            n_grids=1,
+            output=ffi.addressof(grids[0], "view"),
             n_classes=self.num_classes,
             scale_x=self._scale[0],
             scale_y=self._scale[1],

@@ -234,6 +234,36 @@ def test_yolov5_face_in_one_output_a_scale(is_split):
     assert find_head(attrs, scene.size).head == "yolov5"
 
 
+@pytest.mark.parametrize("unit", [(1, 1), (192, 256)])
+def test_yolov5_face_worked_out(unit):
+    """The export of its own project, `[1, 3 * N, 16]`, in pixels or in 0..1."""
+    scene = Scene(15, (256, 192), STRIDES, 1)
+    scales = planted.yolov5_face(scene, True, YOLOV5_FACE_ANCHORS)
+    rows = []
+    for (boxes, marks), stride, sizes in zip(scales, STRIDES, YOLOV5_FACE_ANCHORS):
+        s = 1 / (1 + np.exp(-boxes.reshape(3, 6, *boxes.shape[1:])))
+        y, x = np.indices(s.shape[2:])
+        cell, anchor = np.stack([x, y]), np.array(sizes)[:, :, None, None]
+        centre, size = (s[:, :2] * 2 - 0.5 + cell) * stride, (s[:, 2:4] * 2) ** 2 * anchor
+        placed = marks.reshape(3, 5, 2, *y.shape) * anchor[:, None] + cell * stride
+        parts = [centre, size, s[:, 4:5], placed.reshape(3, 10, *y.shape), s[:, 5:]]
+        rows.append(np.concatenate(parts, axis=1).transpose(0, 2, 3, 1).reshape(-1, 16))
+    values = np.concatenate(rows)[None].astype(np.float32)
+    values[..., [0, 1, 2, 3, *range(5, 15)]] /= unit * 7
+    attr = attribute(values.shape, "float32")
+    with pytest.raises(ValueError, match="'yolov5-single' of 11 classes or 'yolov5-face-single'"):
+        find_head([attr], scene.size)
+    assert find_head([attr], scene.size, "auto", 11).head == "yolov5-single"
+    reading = find_head([attr], scene.size, "auto", 1)
+    assert (reading.head, reading.num_classes) == ("yolov5-face-single", 1)
+    found = reading.make(normalized=unit[0] > 1)(values)
+    assert_finds(found, scene, 0.8)
+    attrs, raw, _ = deliver_all([x for each in scales for x in each], "float32", "c2=16")
+    same = find_head(attrs, scene.size).make(logits=True)(raw)
+    np.testing.assert_allclose(found.xyxy, same.xyxy, atol=0.01)
+    np.testing.assert_allclose(found.keypoints, same.keypoints, atol=0.01)
+
+
 def test_scrfd_without_points():
     """Two predictions a cell, or rows, tell it; one prediction as grids is YOLOv6's form."""
     scene = Scene(13, (256, 192), STRIDES, 1)

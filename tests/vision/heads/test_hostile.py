@@ -155,7 +155,7 @@ def test_channels_last(head):
 
 READ_PARTS = (
     ("single", "output"),
-    ("single_objectness", "output"),
+    ("single_objectness", "grids"),
     ("single_oriented", "output"),
     ("end_to_end", "output"),
     ("pair", "branches"),
@@ -176,7 +176,7 @@ def test_null_pointers_are_refused(head, reads):
     native = decoder._native
     native.decode = ffi.addressof(lib, f"rkr_yolo_decode_{head}")
     parts = {
-        "output": decoder._view,
+        "output": native.output,
         "branches": ffi.new("rkr_yolo_branch[]", 1),
         "grids": ffi.new("rkr_yolo_grid[]", 1),
         "priors": ffi.new("rkr_yolo_prior[]", 1),
@@ -206,7 +206,7 @@ def test_a_head_larger_than_its_workspace_is_refused():
     raw = np.ones((1, 9, N), np.float32)
     decoder(raw)
     small = SingleOutputDecoder(attribute((1, 9, 20), "float32"), SIZE)
-    small._native.output = decoder._view
+    small._native.output = decoder._native.output
     assert lib.rkr_yolo_decode(small._native, ffi.NULL) == lib.RKR_ERR_ARGUMENT
 
 
