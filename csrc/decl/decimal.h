@@ -11,8 +11,10 @@
 /* The double next to the decimal number of each float; NaN and infinities stay. */
 void rkr_decimal_doubles(const float *values, size_t n, double *out);
 
-/* Left, top, width and height of each box; 1 if all are finite, else 0. */
-uint32_t rkr_coco_boxes(const float *xyxy, size_t n, double *out);
+/* Five numbers for each of `n` objects: left, top, right and bottom as decimal numbers, or COCO's
+ * left, top, width and height; and the confidence as one. 1 if all are finite, else 0. */
+uint32_t rkr_box_rows(const float *xyxy, const float *confidence, size_t n, uint32_t is_coco,
+                      double *out);
 
 #define RKR_CELL_FLOATS 0
 #define RKR_CELL_INTEGERS 1

@@ -76,12 +76,18 @@ void rkr_decimal_doubles(const float *values, size_t n, double *out) {
     }
 }
 
-uint32_t rkr_coco_boxes(const float *xyxy, size_t n, double *out) {
+uint32_t rkr_box_rows(const float *xyxy, const float *confidence, size_t n, uint32_t is_coco,
+                      double *out) {
     double sum = 0;
-    for (size_t i = 0; i < 4 * n; i++) {
-        const double value = (double)xyxy[i];
-        out[i] = i % 4 < 2 ? value : value - (double)xyxy[i - 2];
-        sum += value * 0; /* NaN if it is not finite */
+    for (; n > 0; n--, xyxy += 4, confidence++, out += 5) {
+        for (size_t i = 0; i < 4 && is_coco; i++) {
+            out[i] = (double)xyxy[i] - (i < 2 ? 0.0 : (double)xyxy[i - 2]);
+        }
+        rkr_decimal_doubles(xyxy, is_coco ? 0 : 4, out);
+        rkr_decimal_doubles(confidence, 1, out + 4);
+        for (size_t i = 0; i < 5; i++) {
+            sum += out[i] * 0; /* NaN if it is not finite */
+        }
     }
     return sum == 0 ? 1u : 0u;
 }

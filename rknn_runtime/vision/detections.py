@@ -215,14 +215,15 @@ class Detections:
     @property
     def names(self) -> list[str]:
         """The name of each object's class, from `labels`; ``"class 3"`` if it is not known."""
-        known = self._known()
+        ids = self.class_id.tolist()
+        known = self._known(ids)
         if not all(known):
-            known = [name or f"class {i}" for name, i in zip(known, self.class_id.tolist())]
+            known = [name or f"class {i}" for name, i in zip(known, ids)]
         return known  # type: ignore[return-value]
 
-    def _known(self, some: slice = slice(None)) -> list[str | None]:
-        """Return the name of each object's class, or None."""
-        ids, labels = self.class_id[some].tolist(), self.labels
+    def _known(self, ids: Sequence[int]) -> list[str | None]:
+        """Return the name of each class, or None."""
+        labels = self.labels
         if labels is None:
             return [None] * len(ids)
         if ids and min(ids) >= 0 and isinstance(labels, (list, tuple)):
@@ -355,22 +356,19 @@ class Detections:
 
     def __iter__(self) -> Iterator[Detection]:
         found: list[Detection] = []
-        new, kind = _new, Detection
+        new, kind, ids = _new, Detection, self.class_id.tolist()
         for xyxy, confidence, class_id, name in zip(
-            self.xyxy, self.confidence.tolist(), self.class_id.tolist(), self._known()
+            self.xyxy, self.confidence.tolist(), ids, self._known(ids)
         ):
             one = new(kind)  # checked already
             fields = one.__dict__
             fields["xyxy"], fields["confidence"], fields["class_id"] = xyxy, confidence, class_id
             fields["name"] = name
             found.append(one)
-        tracks = None if self.tracker_id is None else self.tracker_id.tolist()
-        for field, values in (
-            ("mask", self.mask), ("keypoints", self.keypoints), ("xyxyxyxy", self.xyxyxyxy),
-            ("tracker_id", tracks),
-        ):  # fmt: skip
+        for field in ("mask", "keypoints", "xyxyxyxy", "tracker_id"):
+            values = self.__dict__[field]
             if values is not None:
-                for one, value in zip(found, values):
+                for one, value in zip(found, values.tolist() if field == "tracker_id" else values):
                     one.__dict__[field] = value
         return iter(found)
 
@@ -462,29 +460,20 @@ class Detections:
 
     def to_dict(self, labels: Labels | None = None) -> dict[str, list[dict[str, Any]]]:
         """Return ``{"detections": [...]}`` with one `Detection.to_dict` per object."""
-        return {"detections": self._records(self._titles(labels))}
-
-    def _titles(self, labels: Labels | None) -> list[str] | list[str | None]:
-        """Return the label of each object for `to_dict`, None for one that has none."""
-        if labels is not None:
-            return names_of(labels, self.class_id.tolist())
-        return self._known()
-
-    def _records(self, names: Sequence[str | None]) -> list[dict[str, Any]]:
-        """Return one `Detection.to_dict` per object."""
-        ids, scores = self.class_id.tolist(), doubles(self.confidence).tolist()
-        boxes = doubles(self.xyxy).tolist()
+        ids = self.class_id.tolist()
+        names = self._known(ids) if labels is None else names_of(labels, ids)
+        rows, _ = self._rows(is_coco=False)
         if all(names):
             records: list[dict[str, Any]] = [
-                {"class_id": i, "label": name, "confidence": score, "xyxy": box}
-                for i, name, score, box in zip(ids, names, scores, boxes)
+                {"class_id": i, "label": name, "confidence": row.pop(), "xyxy": row}
+                for i, name, row in zip(ids, names, rows)
             ]
         else:
             records = [
-                {"class_id": i, "confidence": score, "xyxy": box}
+                {"class_id": i, "confidence": row.pop(), "xyxy": row}
                 if name is None
-                else {"class_id": i, "label": name, "confidence": score, "xyxy": box}
-                for i, name, score, box in zip(ids, names, scores, boxes)
+                else {"class_id": i, "label": name, "confidence": row.pop(), "xyxy": row}
+                for i, name, row in zip(ids, names, rows)
             ]
         if self.tracker_id is not None:
             for record, track in zip(records, self.tracker_id.tolist()):
@@ -498,7 +487,17 @@ class Detections:
             size = list(self.mask.shape[1:])
             for record, mask in zip(records, self.mask):
                 record["mask"] = {"size": size, "counts": _run_lengths(mask)}
-        return records
+        return {"detections": records}
+
+    def _rows(self, is_coco: bool) -> tuple[list[list[float]], bool]:
+        """Return a box and the confidence of each object, and whether all are finite."""
+        rows = np.empty((len(self), 5))
+        boxes, scores = np.ascontiguousarray(self.xyxy), np.ascontiguousarray(self.confidence)
+        are_finite = lib.rkr_box_rows(
+            ffi.from_buffer("float[]", boxes), ffi.from_buffer("float[]", scores), len(self),
+            is_coco, ffi.from_buffer("double[]", rows),
+        )  # fmt: skip
+        return rows.tolist(), bool(are_finite)
 
     def to_json(self, labels: Labels | None = None, *, indent: int | None = None) -> str:
         """Return `to_dict` as a JSON text; numbers read back to the same float32."""
@@ -594,26 +593,24 @@ class Detections:
         if not isinstance(image_id, (int, str)) or isinstance(image_id, bool):
             raise TypeError(f"image_id: expected an int or a str, got {type(image_id).__name__}")
         numbers: list[int] = self.class_id.tolist()
-        scores: list[float] = doubles(self.confidence).tolist()
-        boxes: NDArray[np.float64] = np.empty((len(numbers), 4))
-        are_finite = not numbers or lib.rkr_coco_boxes(
-            ffi.from_buffer("float[]", np.ascontiguousarray(self.xyxy)),
-            len(self),
-            ffi.from_buffer("double[]", boxes),
-        )
-        if not are_finite or not math.isfinite(sum(scores)):
+        boxes, are_finite = self._rows(is_coco=True)
+        if not are_finite:
             self._check_finite("xyxy", "confidence")
         self._check_finite("keypoints", "xyxyxyxy")
         if categories is not None:
             known = {class_id: _category(categories, class_id) for class_id in set(numbers)}
             numbers = [known[class_id] for class_id in numbers]
-        rows: list[dict[str, Any]] = [
-            {"image_id": image_id, "category_id": number, "bbox": box, "score": score}
-            for number, score, box in zip(numbers, scores, boxes.tolist())
-        ]
-        if self.labels is not None:
-            for row, name in zip(rows, self.names):
-                row["category_name"] = name
+        if self.labels is None:
+            rows: list[dict[str, Any]] = [
+                {"image_id": image_id, "category_id": number, "bbox": box, "score": box.pop()}
+                for number, box in zip(numbers, boxes)
+            ]
+        else:
+            rows = [
+                {"image_id": image_id, "category_id": number, "category_name": name, "bbox": box,
+                 "score": box.pop()}
+                for number, name, box in zip(numbers, self.names, boxes)
+            ]  # fmt: skip
         if self.mask is not None:
             for row, mask in zip(rows, self.mask):
                 row["segmentation"] = _compressed(mask)
