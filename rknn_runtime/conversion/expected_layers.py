@@ -25,16 +25,26 @@ _SCALES = {"Add", "BatchNormalization", "Div", "Mul", "Sub"}
 #: It fuses the sum with a computed tensor after these activations.
 _BEFORE_SUMS = {"", "Clip", "LeakyRelu", "PRelu", "Relu"}
 _NOTHING = {"Cast", "Dropout", "Identity"}
+#: Operators that do nothing if they keep the shape.
+_FULL = {"Expand", "GlobalAveragePool", "Slice"}
 #: Operators that only change the shape: they run on the CPU, and cost a copy at most.
 _ON_CPU = {"Flatten", "Reshape", "Squeeze", "Unsqueeze"}
 _MULTIPLYING = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 #: int8 channels are stored in groups of 16, except in images and in reshaped matrices.
 _GROUP, _MOST_OF_AN_IMAGE = 16, 4
-#: Parts of the gate of a swish, and the parts that one of them must be.
-_GATES = {"Add", "Clip", "Div", "HardSigmoid", "Mul", "Sigmoid"}
-_GATE_ENDS = {"Clip", "HardSigmoid", "Sigmoid"}
+#: Parts of the gate of a swish or of GELU, and the parts that one of them must be.
+_GATES = {"Add", "Clip", "Div", "Erf", "HardSigmoid", "Mul", "Sigmoid"}
+_GATE_ENDS = {"Clip", "Erf", "HardSigmoid", "Sigmoid"}
+#: Operators that work in either order of the axes, beside activations and scales.
+_IN_ANY_ORDER = _ACTIVATIONS | _SCALES | {"LayerNorm", "LayerNormalization", "Softmax", "Swish"}
+#: Orders that put channels last, and back.
+_LAST, _FIRST = ([0, 2, 3, 1], [0, 2, 1]), ([0, 3, 1, 2], [0, 2, 1])
+#: The toolkit pools averages by convolutions of at most this side.
+_MOST_OF_A_POOL = 7
 #: Operators between the two products of an attention; all become one layer.
 _IN_ATTENTION = {"Div", "Mul", "Softmax", "Transpose"}
+#: Operators before them that it takes, too.
+_BEFORE_ATTENTION = {"Mul", "Transpose"}
 
 
 def expected_layers(
@@ -67,36 +77,58 @@ class _Layers:
         self._graph = graph
         self._uses = Counter(name for node in graph.nodes for name in node.input)
         self._uses.update(graph.outputs)
+        self._ends = {each for name in graph.outputs for each in self._way(name, ["Identity"])}
         #: Tensors that share the memory of others.
         self._same: dict[str, str] = {}
         self._constants: set[str] = {""}
         #: Tensors at the end of a layer that can take more operators: its place, its activation.
         self._open: dict[str, tuple[int, str]] = {}
         self._reshaped: set[str] = set()
+        #: Tensors that the toolkit keeps with channels first, where the graph has them last.
+        self._last: set[str] = set()
         #: The place of the layer that cuts a tensor into parts.
         self._splits: dict[str, int] = {}
         self.made: list[Layer] = []
         gated, inner = self._gates()
+        self._find_norms(gated, inner)
         moved = self._moves(inner)
         for node in graph.nodes:
             if node.output[0] in moved:
                 self.made.append(moved[node.output[0]])
             elif node.output[0] in gated:
-                self._take("Swish", node, [gated[node.output[0]]], node.output[0])
+                kind, value = gated[node.output[0]]
+                self._take(kind, node, [value], node.output[0])
             elif node.output[0] not in inner:
                 variable = [name for name in node.input if not self._is_constant(name)]
                 if not variable or node.op_type == "Shape":
                     self._constants.update(node.output)
                 else:
                     self._take(node.op_type, node, variable, node.output[0])
+        for name in graph.outputs:
+            self._turn(name, is_end=True)
+            shape = graph.shape(name)
+            if shape is not None and len(shape) != 4 and name not in self._reshaped:
+                taken = self._tensor(name)
+                self.made.append(self._move("Reshape", taken, taken._replace(name=f"{name}#")))
         self.made = self._with_attentions()
 
     def _take(self, kind: str, node: Any, variable: list[str], out: str) -> None:
         first = variable[0]
-        if kind in _ON_CPU or (kind != "Conv" and first in self._reshaped):
-            self._reshaped.update(node.output)
-        if kind in _NOTHING:
+        if self._is_nothing(kind, node, first):
+            self._uses[self._source(first)] += self._uses[out] - 1
             self._same[out] = self._source(first)
+            if first in self._reshaped:
+                self._reshaped.add(out)
+            return
+        is_product = kind == "MatMul" and variable == [node.input[0]]
+        are_last = kind in _IN_ANY_ORDER and all(name in self._last for name in variable)
+        if are_last or (is_product and len(self._graph.shape(out) or ()) > 2):
+            self._last.add(out)
+        for name in variable if not (are_last or is_product) else ():
+            self._turn(name)
+        if kind in _ON_CPU or (kind not in ("Conv", "MatMul") and first in self._reshaped):
+            self._reshaped.update(node.output)
+        if kind in ("GlobalAveragePool", "ReduceMean") and self._pool(first, out):
             return
         place = self._place_to_join(kind, variable)
         if place is not None:
@@ -111,7 +143,7 @@ class _Layers:
             self.made[place] = joined
             self._open[out] = (place, after)
             return
-        if kind in ("Slice", "Split"):
+        if kind in ("Slice", "Split") or (kind == "Gather" and self._is_one(node.input[1])):
             if self._splits.get(first) is not None:
                 layer = self.made[self._splits[first]]
                 outputs = (*layer.outputs, self._tensor(out))
@@ -119,13 +151,71 @@ class _Layers:
                 return
             self._splits[first] = len(self.made)
             kind = "Split"
-        layer = self._layer(kind, node, variable)
+        layer = self._layer("Conv" if is_product else kind, node, variable)
+        if kind == "Softmax" and out in self._ends:  # computed in float16
+            (taken,) = layer.inputs
+            wide = taken._replace(name=f"{out}#", stored_bytes=2 * taken.stored_bytes)
+            self.made.append(self._move("DataConvert", taken, wide))
+            layer = layer._replace(inputs=(wide,), outputs=(wide._replace(name=out),))
         if len(variable) == 1 and (layer.kernel or kind == "BatchNormalization"):
             if kind != "ConvTranspose":
                 self._open[out] = (len(self.made), "")
         elif kind == "Add":
             self._open[out] = (len(self.made), "Add")
         self.made.append(layer)
+
+    def _is_nothing(self, kind: str, node: Any, first: str) -> bool:
+        """Tell whether the toolkit needs no layer, or only a turn that it may put off."""
+        out = node.output[0]
+        before, after = self._graph.shape(first), self._graph.shape(out)
+        is_last = first in self._last
+        if kind == "Transpose":
+            orders = [list(each.ints) for each in node.attribute]
+            is_nothing = bool(orders) and orders[0] in (_FIRST if is_last else _LAST)
+            is_last = not is_last
+        elif kind in _ON_CPU and before and after:
+            sides, others = ([side for side in each if side != 1] for each in (before, after))
+            way = self._way(first, ["Transpose", "Reshape"])
+            is_nothing = sides == others or (len(way) == 3 and sides[:2] == others[:2])
+        else:
+            is_nothing = kind in _NOTHING or (kind in _FULL and before == after)
+        if is_nothing and is_last and len(after or ()) > 2:
+            self._last.add(out)
+        return is_nothing
+
+    def _turn(self, name: str, is_end: bool = False) -> None:
+        """Add a Transpose that was put off, where the order of the graph is needed.
+
+        What a product of matrices left in its order is cut into heads without one.
+        """
+        if name in self._last:
+            taken = self._tensor(name)
+            self._last.remove(name)
+            if name in self._same or is_end:
+                taken = taken._replace(name=self._same.pop(name, f"{name}#"))
+                self._open.pop(name, None)
+                self.made.append(self._move("Transpose", taken, self._tensor(name)))
+
+    def _move(self, kind: str, taken: LayerTensor, made: LayerTensor) -> Layer:
+        return Layer(kind, made.name, "NPU", None, (taken,), (made,), 0, 0)
+
+    def _pool(self, name: str, out: str) -> bool:
+        """Add the convolutions that average all places of an image, some places after others."""
+        tensor, shape = self._tensor(name), self._graph.shape(out)
+        n, channels, *places = tensor.shape
+        if shape is None or len(places) != 2 or shape[:2] != (n, channels):
+            return False
+        if math.prod(shape) != n * channels:
+            return False
+        while places != [1, 1]:
+            kernel = tuple(min(side, _MOST_OF_A_POOL) for side in places)
+            places = [-(-side // most) for side, most in zip(places, kernel)]
+            made = _tensor(out, (n, channels, *places))
+            layer = self._move("Conv", tensor, made)
+            macs = math.prod(kernel) * math.prod(made.shape)
+            self.made.append(layer._replace(macs=macs, kernel=kernel))
+            tensor = made
+        return True
 
     def _place_to_join(self, kind: str, variable: list[str]) -> int | None:
         """Return the place of the layer that takes this operator, if one does."""
@@ -156,12 +246,21 @@ class _Layers:
     def _is_constant(self, name: str) -> bool:
         return name in self._constants or self._graph.constant(name) is not None
 
+    def _is_one(self, name: str) -> bool:
+        """Tell whether a tensor is a constant of one number."""
+        value = self._graph.constant(name)
+        return value is not None and value.size == 1
+
     def _source(self, name: str) -> str:
         return self._same.get(name, name)
 
-    def _gates(self) -> tuple[dict[str, str], set[str]]:
-        """Find ``x * sigmoid(x)`` and ``x * clip(x + 3) / 6``: their inputs and their parts."""
-        gated: dict[str, str] = {}
+    def _gates(self) -> tuple[dict[str, tuple[str, str]], set[str]]:
+        """Find ``x * sigmoid(x)``, ``x * clip(x + 3) / 6`` and ``x * (1 + erf(x / 1.41)) / 2``.
+
+        Returns:
+            For each end the operator and its input, and the outputs of the parts.
+        """
+        gated: dict[str, tuple[str, str]] = {}
         inner: set[str] = set()
         for node in self._graph.nodes:
             if node.op_type != "Mul" or len(node.input) != 2:
@@ -172,10 +271,13 @@ class _Layers:
                     continue
                 inner.update(part.output[0] for part in parts)
                 end = node.output[0]
-                if parts[0].op_type == "Clip" and (last := self._division_by_six(end)) is not None:
-                    inner.add(end)
-                    end = last.output[0]
-                gated[end] = value
+                divisor = 6 if parts[0].op_type == "Clip" else 2
+                if parts[0].op_type in ("Add", "Clip"):
+                    last = self._division(end, divisor)
+                    if last is not None:
+                        inner.add(end)
+                        end = last.output[0]
+                gated[end] = "Swish", value
                 break
         return gated, inner
 
@@ -193,15 +295,42 @@ class _Layers:
             end = variable[0]
         return parts if any(part.op_type in _GATE_ENDS for part in parts) else []
 
-    def _division_by_six(self, name: str) -> Any:
-        readers = [node for node in self._graph.nodes if name in node.input]
-        if len(readers) != 1 or readers[0].op_type not in ("Div", "Mul"):
-            return None
-        factor = 6 if readers[0].op_type == "Div" else 1 / 6
-        for value in map(self._graph.constant, readers[0].input):
+    def _division(self, name: str, divisor: int) -> Any:
+        reader = self._reader(name, ("Div", "Mul"))
+        factor = divisor if reader is None or reader.op_type == "Div" else 1 / divisor
+        for value in map(self._graph.constant, reader.input if reader else ()):
             if value is not None and value.size == 1 and abs(value.item() / factor - 1) < 0.01:
-                return readers[0]
+                return reader
         return None
+
+    def _reader(self, name: str, kinds: tuple[str, ...]) -> Any:
+        """Return the only operator that reads a tensor, if it is one of these."""
+        readers = [node for node in self._graph.nodes if name in node.input]
+        return readers[0] if len(readers) == 1 and readers[0].op_type in kinds else None
+
+    def _find_norms(self, found: dict[str, tuple[str, str]], inner: set[str]) -> None:
+        """Add norms that are written out: ``(x - mean) / sqrt(variance + e)``, and of groups."""
+        for node in self._graph.nodes:
+            begin, parts = "", []
+            if node.op_type == "Div":
+                parts = self._way(node.input[1], ["Sqrt", "Add", "ReduceMean", "Pow", "Sub"])
+                if len(parts) == 6 and parts[4] == node.input[0]:
+                    begin = parts.pop()
+                    parts.append(self._graph.producer(parts[4]).input[1])
+            elif node.op_type == "Reshape":
+                parts = self._way(node.input[0], ["InstanceNormalization", "Reshape"])
+                if len(parts) == 3:
+                    begin = parts.pop()
+            if not begin or self._graph.shape(begin) != self._graph.shape(node.output[0]):
+                continue
+            inner.update(parts)
+            end = node.output[0]
+            for kind in ("Mul", "Add"):
+                reader = self._reader(end, (kind,))
+                if reader is not None and any(map(self._is_constant, reader.input)):
+                    inner.add(end)
+                    end = reader.output[0]
+            found[end] = "LayerNorm", begin
 
     def _moves(self, inner: set[str]) -> dict[str, Layer]:
         """Return the Conv that the toolkit makes of shuffled channels and of an image's Focus.
@@ -251,7 +380,10 @@ class _Layers:
         return len(way) == 3 and orders == [[0, 2, 1, 3, 4]]
 
     def _with_attentions(self) -> list[Layer]:
-        """Join two products of computed matrices and the softmax between them to one layer."""
+        """Join two products of computed matrices and the softmax between them to one layer.
+
+        It takes scales and turns of its inputs and of its result, too.
+        """
         by_output = {layer.outputs[0].name: layer for layer in self.made}
         gone: set[str] = set()
         joined: dict[str, Layer] = {}
@@ -266,6 +398,12 @@ class _Layers:
                     parts += [*chain, layer]
                     inputs.remove(tensor)
                     inputs += layer.inputs
+            for i, tensor in enumerate(inputs if len(parts) > 1 else ()):
+                layer = by_output.get(tensor.name)
+                while layer and layer.operator in _BEFORE_ATTENTION and len(layer.inputs) == 1:
+                    parts.append(layer)
+                    inputs[i] = layer.inputs[0]
+                    layer = by_output.get(inputs[i].name)
             if len(parts) > 1 and any(part.operator == "Softmax" for part in parts):
                 gone.update(part.outputs[0].name for part in parts[1:])
                 joined[last.outputs[0].name] = last._replace(
@@ -275,6 +413,7 @@ class _Layers:
             joined.get(layer.outputs[0].name, layer)
             for layer in self.made
             if layer.outputs[0].name not in gone
+            and not (layer.operator == "Transpose" and layer.inputs[0].name in joined)
         ]
 
     def _layer(self, kind: str, node: Any, variable: list[str]) -> Layer:
@@ -284,23 +423,21 @@ class _Layers:
         weights = [values for values in constants if values is not None]
         kernel: tuple[int, ...] = ()
         macs = 0
-        if kind == "GlobalAveragePool":
-            kind, kernel, macs = "Conv", inputs[0].shape[2:], math.prod(inputs[0].shape)
-        elif kind == "ReduceSum" and outputs[0].shape[1:2] == (1,):
+        if kind == "ReduceSum" and outputs[0].shape[1:2] == (1,):
             kind, kernel, macs = "Conv", (1, 1), math.prod(inputs[0].shape)
         elif kind in _MULTIPLYING:
             macs = _macs(kind, inputs, outputs, weights)
-            if kind == "Gemm":
-                kind = "Conv"
+            kind = "Conv" if kind == "Gemm" else kind
             if kind.startswith("Conv"):
                 kernel = weights[0].shape[2:] if weights and weights[0].ndim > 2 else (1, 1)
         weight_bytes = sum(values.size for values in weights)
-        parts = [
-            tensor.shape[1] for tensor in inputs if kind == "Concat" and len(tensor.shape) == 4
-        ]
-        if any(n % _GROUP for n in parts) and sum(parts) == outputs[0].shape[1]:
-            # Channels that are no whole groups are put side by side by a product.
-            weight_bytes = sum(parts) * sum(-(-n // _GROUP) * _GROUP for n in parts)
+        parts = [each.shape[1] for each in inputs if kind == "Concat" and len(each.shape) in (3, 4)]
+        if parts and sum(parts) == outputs[0].shape[1]:
+            if outputs[0].name in self._ends and len(outputs[0].shape) == 3:
+                parts = [n // math.gcd(*parts) for n in parts]
+            if any(n % _GROUP for n in parts):
+                # Channels that are no whole groups are put side by side by a product.
+                weight_bytes = sum(parts) * sum(-(-n // _GROUP) * _GROUP for n in parts)
         return Layer(
             operator=kind,
             name=node.name or node.output[0],
@@ -317,11 +454,19 @@ class _Layers:
         shape = self._graph.shape(name)
         if shape is None:
             raise ValueError(f"model: expected fixed shapes, got an open one of tensor {name!r}")
-        stored = math.prod(shape)
+        if name in self._last:
+            shape = (shape[0], shape[-1], *shape[1:-1])
         is_image = name in self._graph.inputs and shape[1:2] <= (_MOST_OF_AN_IMAGE,)
-        if len(shape) == 4 and not is_image and name not in self._reshaped:
-            stored = stored // max(shape[1], 1) * (-(-shape[1] // _GROUP) * _GROUP)
-        return LayerTensor(name, shape, TensorType.INT8, stored)
+        is_dense = is_image or (name in self._reshaped and len(shape) == 4)
+        return _tensor(name, shape, is_dense)
+
+
+def _tensor(name: str, shape: tuple[int, ...], is_dense: bool = False) -> LayerTensor:
+    """Describe a tensor as the NPU stores it: an image or a matrix of an attention is dense."""
+    stored = math.prod(shape)
+    if len(shape) in (3, 4) and not is_dense:
+        stored = stored // max(shape[1], 1) * (-(-shape[1] // _GROUP) * _GROUP)
+    return LayerTensor(name, shape, TensorType.INT8, stored)
 
 
 def _multiplies_computed(layer: Layer) -> bool:
@@ -336,7 +481,8 @@ def _macs(
 ) -> int:
     """Return the multiplications: elements of the output times the terms of one sum."""
     if kind == "Conv" and weights:
-        return math.prod((*outputs[0].shape, *weights[0].shape[1:]))
+        terms = weights[0].shape[1:] if weights[0].ndim > 2 else weights[0].shape[:1]
+        return math.prod((*outputs[0].shape, *terms))
     if kind == "ConvTranspose" and weights:
         return math.prod((*inputs[0].shape, *weights[0].shape[1:]))
     return math.prod((*outputs[0].shape, *inputs[0].shape[-1:]))

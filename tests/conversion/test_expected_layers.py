@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from nets import Net, anchor_free
 
 from rknn_runtime.conversion.expected_layers import expected_layers
@@ -112,10 +113,76 @@ def test_other_products(tmp_path):
         ("Conv", "NPU", 32 * 32 * 16 * 27),
         ("Conv", "NPU", 32 * 32 * 16 * 9),
         ("ConvTranspose", "NPU", 32 * 32 * 16 * 8 * 4),
-        ("Conv", "NPU", 64 * 64 * 8),
-        ("Flatten", "CPU", 0),
+        ("Conv", "NPU", 10 * 10 * 8 * 7 * 7),  # at most 7 x 7 places at once
+        ("Conv", "NPU", 2 * 2 * 8 * 7 * 7),
+        ("Conv", "NPU", 8 * 2 * 2),
         ("Conv", "NPU", 40),
+        ("Reshape", "NPU", 0),  # to the two axes of the output
     ]
+
+
+def test_matrices_are_kept_with_channels_first(tmp_path):
+    """A product with weights is a convolution, and turns are put off until one is needed.
+
+    GELU and a layer normalisation are one operator each.
+    """
+    net = Net()
+    one, two, half, root = (net.const(np.float32(value)) for value in (1, 2, 0.5, 2**0.5))
+    x = net.reshape(net.conv("images", 3, 16, 1, 8), 1, 16, 64)
+    x = net.op("MatMul", net.op("Transpose", x, perm=[0, 2, 1]), net.const(np.ones((16, 24))))
+    x = net.op("Add", x, net.const(np.ones(24)))
+    gate = net.op("Add", net.op("Erf", net.op("Div", x, root)), one)
+    x = net.op("Mul", net.op("Mul", x, gate), half)
+    x = net.op("Sub", x, net.op("ReduceMean", x, axes=[-1]))
+    variance = net.op("ReduceMean", net.op("Pow", x, two), axes=[-1])
+    x = net.op("Div", x, net.op("Sqrt", net.op("Add", variance, one)))
+    x = net.op("Add", net.op("Mul", x, net.const(np.ones(24))), net.const(np.ones(24)))
+    net.output("end", net.op("MatMul", x, net.const(np.ones((24, 8)))))
+    layers = layers_of(net, tmp_path)
+    names = [layer.operator for layer in layers]
+    assert names[:2] == ["Conv", "Reshape"]
+    assert names[2:] == ["ConvAddSwish", "LayerNorm", "Conv", "Transpose", "Reshape"]
+    assert (layers[2].macs, layers[2].kernel) == (64 * 24 * 16, (1, 1))
+    assert [tensor.shape for tensor in layers[4].inputs] == [(1, 24, 64)]
+
+
+def test_a_softmax_that_ends_the_network_is_float16(tmp_path):
+    """Its input is converted; one in the middle stays int8."""
+    net = Net()
+    x = net.conv("images", 3, 16, 1, 8)
+    net.output("end", net.op("Softmax", net.conv(net.op("Softmax", x, axis=1), 16, 16), axis=1))
+    layers = layers_of(net, tmp_path)
+    found = [(layer.operator, layer.output_bytes) for layer in layers]
+    size = 16 * 8 * 8
+    assert found[1:3] == [("Softmax", size), ("Conv", size)]
+    assert found[3:] == [("DataConvert", 2 * size), ("Softmax", 2 * size)]
+
+
+@pytest.mark.parametrize(("is_end", "rows"), [(True, (192, 32, 3)), (False, (3072, 512, 48))])
+def test_places_of_several_scales_are_joined_by_a_product(tmp_path, is_end, rows):
+    """The toolkit takes places for channels, at an output divided by what all have in common."""
+    net = Net()
+    x = net.conv("images", 3, 16, 3, 2)
+    parts = [net.conv(x, 16, n * 2, 1, side) for n, side in ((3, 1), (2, 2), (3, 8))]
+    parts = [net.reshape(net.op("Transpose", y, perm=[0, 2, 3, 1]), 1, -1, 2) for y in parts]
+    x = net.op("Concat", *parts, axis=1)
+    net.output("end", x if is_end else net.op("Sigmoid", x))
+    (joined,) = (layer for layer in layers_of(net, tmp_path) if layer.operator == "Concat")
+    has_odd = any(n % 16 for n in rows)
+    assert joined.weight_bytes == (sum(rows) * (sum(rows[:2]) + 16) if has_odd else 0)
+
+
+def test_a_shuffle_by_gathers_is_cut_once(tmp_path):
+    """ShuffleNetV2's: a Reshape, a Transpose and a Split; its second Reshape changes nothing."""
+    net = Net()
+    x = net.reshape(net.conv("images", 3, 48, 1, 8), 24, 2, 64)
+    x = net.reshape(net.op("Transpose", x, perm=[1, 0, 2]), 2, 1, 24, 8, 8)
+    first, second = (net.op("Gather", x, net.const(i, np.int64), axis=0) for i in (0, 1))
+    net.output("end", net.op("Relu", net.cat(first, net.conv(second, 24, 24))))
+    layers = layers_of(net, tmp_path)
+    names = [layer.operator for layer in layers]
+    assert names[:5] == ["Conv", "Reshape", "Transpose", "Split", "Conv"]
+    assert layers[1].output_bytes == 24 * 16 * 64  # two channels lie in a group
 
 
 def test_an_attention_is_one_layer(tmp_path):
@@ -130,9 +197,8 @@ def test_an_attention_is_one_layer(tmp_path):
     net.output("end", net.conv(y, 16, 16))
     layers = layers_of(net, tmp_path)
     names = [layer.operator for layer in layers]
-    assert names[:5] == ["Conv", "Conv", "Reshape", "Split", "Transpose"]
-    assert names[5:] == ["Attention", "Reshape", "Conv"]
-    attention = layers[5]
+    assert names == ["Conv", "Conv", "Reshape", "Split", "Attention", "Reshape", "Conv"]
+    attention = layers[4]
     assert attention.macs == 2 * (64 * 64 * 8 + 8 * 64 * 64)
     assert attention.input_bytes == 3 * 2 * 8 * 64
 
