@@ -226,9 +226,9 @@ class Detections:
         labels = self.labels
         if labels is None:
             return [None] * len(ids)
-        if ids and min(ids) >= 0 and isinstance(labels, (list, tuple)):
+        if isinstance(labels, (list, tuple)):
             try:
-                return list(map(labels.__getitem__, ids))
+                return [labels[i] if i >= 0 else None for i in ids]
             except IndexError:
                 pass
         if isinstance(labels, Mapping):
