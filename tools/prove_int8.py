@@ -124,7 +124,7 @@ def _made(
         framed(each, plan.size, plan.color, plan.fit)
         for each in images_in(place / given.evaluate, "evaluate")
     ]
-    frames += [each for frame in frames for each in variants(frame)]
+    frames += [each for frame in frames for each in variants(frame, plan.task)]
     score = FloatJudge(plan, frames, preprocessing, decoder_options(plan)).of(path)
     ms = None
     with suppress(RknnError):

@@ -17,7 +17,7 @@ from rknn_runtime._files import replace_file
 from rknn_runtime.conversion.calibration import images_in, listing, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, VERSIONS, toolkit_python
 from rknn_runtime.conversion.judge import ScoreFunction
-from rknn_runtime.conversion.ladder import STEPS, Build, climb
+from rknn_runtime.conversion.ladder import ALL, STEPS, Build, climb
 from rknn_runtime.conversion.options import (
     LOADERS,
     check_names,
@@ -272,22 +272,19 @@ def _builder(runner: str, job: Mapping[str, Any], folder: Path) -> Build:
         if ranges:  # the images no longer matter
             one.write_text(dataset.read_text("utf-8").split("\n")[0] + "\n", "utf-8")
             dataset = one
-        arguments = {**job["load"]["arguments"], "model": str(network)}
-        hybrid = {
-            "dataset": str(dataset), "name": network.stem, "table": str(table),
-            "ranges": {name: list(pair) for name, pair in ranges.items()},
-            "wide": list(wide), "stored": list(stored),
-        }  # fmt: skip
         made = folder / "network.rknn"
-        run_job(
-            runner,
-            {
-                "config": job["config"],
-                "load": {**job["load"], "arguments": arguments},
-                "hybrid": hybrid,
-                "export": str(made),
-            },
-        )
+        load = {**job["load"]["arguments"], "model": str(network)}
+        steps = {"config": job["config"], "load": {**job["load"], "arguments": load}}
+        if ALL in wide:
+            steps["build"] = {"do_quantization": False}
+            table.write_text("{}", "utf-8")
+        else:
+            steps["hybrid"] = {
+                "dataset": str(dataset), "name": network.stem, "table": str(table),
+                "ranges": {name: list(pair) for name, pair in ranges.items()},
+                "wide": list(wide), "stored": list(stored),
+            }  # fmt: skip
+        run_job(runner, {**steps, "export": str(made)})
         shutil.move(made, path)
         found: dict[str, Any] = json.loads(table.read_text("utf-8"))
         return found

@@ -12,7 +12,7 @@ import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime.conversion.average_precision import overlaps, pairs
-from rknn_runtime.conversion.measures import MEASURES
+from rknn_runtime.conversion.measures import MEASURES, text_boxes
 from rknn_runtime.conversion.plan import Plan
 from rknn_runtime.conversion.readings import shrink
 from rknn_runtime.conversion.sides import Decoding, OnnxSide, RecordedSide, open_side
@@ -37,6 +37,8 @@ _IOU = 0.95
 #: The part of an output's mean energy that every image is taken to have: nothing but noise has no
 #: direction.
 _FLOOR = 0.01
+#: Probabilities below it are alike.
+_LEAST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,11 @@ class Score:
     def __str__(self) -> str:
         cosine = f"cosine {self.cosine:.4f}, {self.worst_cosine:.4f} at worst"
         if self.by == "detections":
+            counts = f"{self.kept} of {self.count} objects kept, {self.extra} extra"
+            if math.isnan(self.confidence_difference):  # boxes of text have none
+                return f"{counts}, IoU {self.iou:.3f}, {cosine}"
             return (
-                f"{self.kept} of {self.count} objects kept, {self.extra} extra (with one threshold "
+                f"{counts} (with one threshold "
                 f"for both {self.strictly_kept} and {self.strictly_extra}), IoU {self.iou:.3f}, "
                 f"confidence {self.confidence_difference:.3f} apart, {cosine}"
             )
@@ -106,13 +111,15 @@ class FloatJudge:
         self._side = OnnxSide(plan.onnx, "network", (given,))
         self._score = score
         self._has_head = plan.head is not None or plan.read_as is not None
-        self._measure = MEASURES.get(plan.task or "")
+        self._task, self._measure = plan.task, MEASURES.get(plan.task or "")
         self.frames = list(frames)
         self.outputs = [self._side.run(i, (frame,)) for i, frame in enumerate(frames)]
         self._floors = [
             _FLOOR * float(np.mean([_energy(each) for each in row])) for row in zip(*self.outputs)
         ]
-        self._is_classifier = plan.task == "classify" or _are_probabilities(self.outputs)
+        self._has_probabilities = _are_probabilities(self.outputs)
+        is_vector = all(each.size == max(each.shape) for each in self.outputs[0])
+        self._is_classifier = plan.task == "classify" or (self._has_probabilities and is_vector)
         recorded = RecordedSide([], "float", self._side.output_names)
         self._decoding = Decoding([recorded, recorded], {**options, "conf_threshold": _FAINT})
 
@@ -151,8 +158,19 @@ class FloatJudge:
             return Score(float(np.mean(quality)), mean, "function", whole, worst)
         if self._measure is not None:
             size = self.frames[0].shape[1:3]
-            alike = [self._measure.alike(*each, size) for each in zip(self.outputs, found)]
-            return Score(float(np.mean(alike)), mean, self._measure.name, whole, worst)
+            parts = [self._measure.alike(*each, size) for each in zip(self.outputs, found)]
+            if self._task == "text-detection":
+                boxes = [text_boxes(*each, size) for each in zip(self.outputs, found)]
+                ious = [iou for *_, each in boxes for iou in each]
+                count, kept = sum(first for first, _, _ in boxes), len(ious)
+                extra = sum(second for _, second, _ in boxes) - kept
+                if kept:
+                    part = max(0.0, min(kept / count, 1 - extra / count))
+                    return Score(
+                        part, mean, "detections", whole, worst, count, kept, extra, kept, extra,
+                        float(np.mean(ious)),
+                    )  # fmt: skip
+            return Score(float(np.mean(parts)), mean, self._measure.name, whole, worst)
         if self._has_head:
             score = self._of_detections(found, whole, worst)
             if score is not None:
@@ -165,6 +183,8 @@ class FloatJudge:
     def loss(self, index: int, found: Sequence[Array]) -> float:
         """Return how far outputs for one image are from float, without steps; 0 is equal."""
         outputs = self._in_shape(self.outputs[index], found)
+        if self._has_probabilities:
+            return _divergence(self.outputs[index][0], outputs[0])
         apart = 1 - float(np.mean(self._alike_each(self.outputs[index], outputs)))
         if not self._has_head:
             return apart
@@ -257,15 +277,24 @@ def _cosine(a: Array, b: Array, floor: float = 0.0) -> float:
     return product / size if size else float(_energy(a) == _energy(b))
 
 
+def _divergence(ours: Array, theirs: Array) -> float:
+    """Return the Kullback-Leibler divergence; cosines hardly see a class grow unsure."""
+    p, q = np.maximum(ours, _LEAST), np.maximum(theirs, _LEAST)
+    return float(np.mean(np.sum(p * np.log(p / q), axis=-1)))
+
+
 def _are_probabilities(outputs: Sequence[Sequence[Array]]) -> bool:
-    """Tell whether the only output is a vector whose sum is always 1."""
-    if any(len(found) != 1 or found[0].size != max(found[0].shape) for found in outputs):
+    """Tell whether the sum of the only output is always 1, of one vector or of each row."""
+    if any(len(found) != 1 or found[0].ndim < 1 or found[0].shape[-1] < 2 for found in outputs):
         return False
-    return all(abs(float(found[0].sum()) - 1) < 1e-3 and found[0].size > 1 for found in outputs)
+    return all(bool(np.all(np.abs(found[0].sum(axis=-1) - 1) < 1e-3)) for found in outputs)
 
 
-def variants(frame: Array) -> list[Array]:
-    """Return an image flipped, larger, small on grey, and dark: its objects, but not its pixels."""
+def variants(frame: Array, task: str | None = None) -> list[Array]:
+    """Return an image flipped, larger, small on grey, and dark: its objects, but not its pixels.
+
+    Mirrored or tiny lines are no text: those are lighter, larger, blurred and dark.
+    """
     pixels = frame[0]
     height, width = pixels.shape[:2]
     color = "GRAY" if pixels.shape[2] == 1 else "RGB"
@@ -273,4 +302,8 @@ def variants(frame: Array) -> list[Array]:
     part = np.ascontiguousarray(pixels[height // 10 : -height // 10, width // 10 : -width // 10])
     larger = letterbox(part, (height, width), out_color=color)[0]
     dark = (pixels * 0.6).astype(np.uint8)
+    if task == "text-recognition":
+        half = letterbox(pixels, (height // 2, width // 2), out_color=color)[0]
+        blurred = letterbox(half, (height, width), out_color=color)[0]
+        return [each[None] for each in (dark + np.uint8(100), larger, blurred, dark)]
     return [each[None] for each in (flipped, larger, shrink(flipped), dark)]

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import count, islice
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Optional
 
 from rknn_runtime._files import html_table, replace_file
 from rknn_runtime.conversion.calibration import framed
@@ -41,7 +41,11 @@ from rknn_runtime.npu.model import Model
 #: A tensor gets a second convolution if it costs this part of the whole loss.
 _WORTH = 0.02
 #: The part of the loss that the first float16 blocks are to take away, and how many more come next.
-_HALF, _MORE = 0.5, 2
+_HALF, _MORE = 0.5, 1.5
+#: In place of tensors: the whole network is float16.
+ALL = "*"
+#: The part of the time that is kept for float16.
+_RESERVE = 0.3
 #: The part of the time that is left that a search may take.
 _SEARCH = 0.35
 #: How often channels are made alike.
@@ -54,6 +58,8 @@ _CHOSEN = 8
 _SCORES = ("Sigmoid", "Softmax", "HardSigmoid")
 #: Of an image; of larger ones fewer are taken.
 _USUAL_PIXELS = 416 * 416
+#: The predicted time, and the size.
+Price = tuple[Optional[float], int]
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,20 @@ class Rung:
     ms: float | None
     #: What the step took.
     seconds: float
+
+    def is_better(self, other: Rung, target: float) -> bool:
+        """Tell whether the file is the better one, or faster if both reach the target."""
+        fits = self.score.meets(target), other.score.meets(target)
+        if all(fits):
+            return _costs_less((self.ms, self.file_bytes), (other.ms, other.file_bytes))
+        return (fits[0], self.score.rank) > (fits[1], other.score.rank)
+
+
+def _costs_less(ours: Price, others: Price) -> bool:
+    """Compare predicted times, or sizes where nothing is predicted."""
+    if ours[0] is None or others[0] is None:
+        return ours[1] < others[1]
+    return ours[0] < others[0]
 
 
 @dataclass(frozen=True)
@@ -218,37 +238,43 @@ class Climber:
         self._seen: dict[bytes, dict[str, Moments]] = {}
         self.feed = self._feeds[0]
         self._rounded: dict[bytes, bytes] = {}
-        self._simulations: dict[bytes, Simulation] = {}
+        self._simulations: dict[tuple[bytes, bool], Simulation] = {}
 
     def climb(self, target: float, path: Path, without: Sequence[str] = ()) -> Climb:
         """Climb, and have the best file in `path` at any time."""
         rungs: list[Rung] = []
         best, reason = -1, "all steps were tried"
+        reserve = 0.0 if self.soc.mini or "float16" in without else _RESERVE * self._seconds
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             state = State(simplified(self._onnx, self._feeds[0]))
             for name, step in STEPS.items():
                 if name in without:
                     continue
+                left = reserve if name != "float16" else 0.0
+                if best >= 0 and self._left() <= left:
+                    reason = "the time is over; the same call goes on from here"
+                    if name != "float16":
+                        continue
                 self._say(f"{name} ...")
-                start, base = monotonic(), state
+                start, base, is_whole = monotonic(), state, False
                 for tried in self._tried(name, step, base):
                     rung = self._judged(name, tried, start)
-                    is_better = best < 0 or rung.score.rank > rungs[best].score.rank
+                    is_better = best < 0 or rung.is_better(rungs[best], target)
                     rungs.append(replace(rung, is_kept=is_better))
                     self._say(f"{name}: {'kept' if is_better else 'not kept'}, {rung.score}")
                     if is_better:
                         best, state = len(rungs) - 1, tried
                         replace_file(path, self._file(tried).read_bytes())
-                    if rung.score.meets(target) or self._left() <= 0:
+                    is_whole = ALL in tried.wide
+                    if is_whole != rung.score.meets(target) or self._left() <= left:
                         break
                     start = monotonic()
                 if best >= 0 and rungs[best].score.meets(target):
                     reason = "the target is reached"
                     break
-                if self._left() <= 0:
-                    reason = "the time is over; the same call goes on from here"
-                    break
+                if is_whole:
+                    reason = "not even float16 reaches the target"
         except KeyboardInterrupt:
             if best < 0:
                 raise
@@ -292,7 +318,7 @@ class Climber:
         if not path.exists():
             partial, stored = path.with_suffix(".part"), []
             ranges: Ranges = {}
-            if state != State(state.onnx):
+            if state != State(state.onnx) and ALL not in state.wide:
                 plain = State(state.onnx)
                 own = json.loads(self.built(plain).with_suffix(".table").read_text("utf-8"))
                 known = set(self.layout(state.onnx).ranges)
@@ -311,11 +337,19 @@ class Climber:
         except (OSError, ValueError, TypeError):
             score = self._judge.of(path)
             _write(known, asdict(score))
-        ms = None
+        ms, size = self.price(state)
+        return Rung(name, state.text, score, True, size, ms, monotonic() - start)
+
+    def price(self, state: State) -> Price:
+        """Return what a state's file costs."""
+        path, ms = self.built(state), None
         with suppress(RknnError):
             ms = predict(read_layers(path), self.soc.name).ms
-        seconds = monotonic() - start
-        return Rung(name, state.text, score, True, path.stat().st_size, ms, seconds)
+        return ms, path.stat().st_size
+
+    def in_float16(self) -> State:
+        """Return the whole network in float16."""
+        return State(self._onnx, wide=(ALL,), text="the whole network in float16")
 
     def network(self, state: State) -> bytes:
         """Return the network that a state is built of."""
@@ -343,16 +377,16 @@ class Climber:
             self._seen[onnx] = moments(onnx, self.layout(onnx).ranges, self._feeds)
         return self._seen[onnx]
 
-    def simulation(self, state: State) -> Simulation:
-        """Return the network with int8 simulated."""
-        onnx = self.network(state)
-        if onnx not in self._simulations:
+    def simulation(self, state: State, has_weights: bool = True) -> Simulation:
+        """Return the network with int8 simulated, of weights, too, or only of tensors."""
+        key = self.network(state), has_weights
+        if key not in self._simulations:
             height, width = self._judge.frames[0].shape[1:3]
             images = max(2, min(_CHOSEN, 2 * _USUAL_PIXELS // (height * width)))
-            layout = self.layout(state.onnx)
-            made = Simulation(onnx, layout, self._feeds[:images], self._chooser.loss)
-            self._simulations = {onnx: made}
-        return self._simulations[onnx]
+            feeds, layout = self._feeds[:images], self.layout(state.onnx)
+            made = Simulation(key[0], layout, feeds, self._chooser.loss, has_weights)
+            self._simulations = {key: made}
+        return self._simulations[key]
 
     def ranges(self, state: State) -> dict[str, tuple[float, float]]:
         """Return the ranges of all inner tensors."""
@@ -370,7 +404,8 @@ class Climber:
     def costs(self, state: State) -> list[tuple[float, tuple[str, ...]]]:
         """Return what each group of tensors costs, as a part of the loss, largest first."""
         groups = by_noise(self.layout(state.onnx), self.seen(state.onnx))[:_SUSPECTS]
-        return costs(self.simulation(state), groups, self.ranges(state), self.deadline())
+        simulation = self.simulation(state, has_weights=False)
+        return costs(simulation, groups, self.ranges(state), self.deadline())
 
 
 def _unchanged(work: Climber, state: State) -> Iterator[State]:
@@ -418,25 +453,29 @@ def _channels(work: Climber, state: State) -> Iterator[State]:
 
 
 def _float16(work: Climber, state: State) -> Iterator[State]:
-    """The fewest tensors in float16, each with its producer and its readers."""
+    """All in float16, then the fewest tensors, each with its producer and its readers."""
     if work.soc.mini:  # it has none
         return
+    whole = work.in_float16()
+    yield whole
     noise = work.machine_noise(state)
     found = [
         (max(cost, 0.0) * max(noise.get(name, 1.0) for name in group), group)
         for cost, group in work.costs(state)
     ]
     costly = sorted((each for each in found if each[0] > 0), key=lambda each: -each[0])
-    layout, whole = work.layout(state.onnx), sum(cost for cost, _ in costly)
+    layout, most = work.layout(state.onnx), _HALF * sum(cost for cost, _ in costly)
     blocks = 1
-    while sum(cost for cost, _ in costly[:blocks]) < _HALF * whole:
+    while sum(cost for cost, _ in costly[:blocks]) < most:
         blocks += 1
     while costly and blocks <= len(costly):
         wide = dict.fromkeys(n for _, group in costly[:blocks] for n in _whole(layout.nodes, group))
         text = f"{blocks} tensors in float16, with the layers that write and read them"
-        yield replace(state, wide=tuple(wide), text=text)
+        mixed = replace(state, wide=tuple(n for n in wide if n not in work.feed), text=text)
+        if not _costs_less(work.price(mixed), work.price(whole)):
+            return
+        yield mixed
         blocks = max(blocks + 1, int(_MORE * blocks))
-    yield replace(state, wide=tuple(layout.ranges), text="all tensors in float16")
 
 
 def _whole(nodes: Sequence[Any], group: Sequence[str]) -> list[str]:
@@ -496,7 +535,7 @@ def climb(
     own = [framed(each, plan.size, plan.color, plan.fit) for each in _spread(images, _CHOSEN)]
     most = max(12, min(40, 40 * _USUAL_PIXELS // (plan.size[0] * plan.size[1])))
     judged = [framed(each, plan.size, plan.color, plan.fit) for each in _spread(others, most)]
-    more = [each for frame in judged or own for each in variants(frame)]
+    more = [each for frame in judged or own for each in variants(frame, plan.task)]
     judged += _spread(more, most - len(judged))
     say(f"float on {len(judged)} images to judge by, and {len(own)} to choose by")
     chooser = FloatJudge(plan, own, given, dict(options))

@@ -62,8 +62,10 @@ def _texts(ours: Sequence[Array], theirs: Sequence[Array], size: tuple[int, int]
     return float(kept[0] == kept[1])
 
 
-def _boxes(ours: Sequence[Array], theirs: Sequence[Array], size: tuple[int, int]) -> float:
-    """The mean IoU of boxes around text; one that only one side has counts as 0."""
+def text_boxes(
+    ours: Sequence[Array], theirs: Sequence[Array], size: tuple[int, int]
+) -> tuple[int, int, list[float]]:
+    """Return how many boxes around text each side has, and the IoU of those that both have."""
     decoder = TextBoxDecoder(_attrs(ours), size)
     first, second = (
         np.asarray(decoder([np.ascontiguousarray(x, np.float32) for x in each]).xyxyxyxy)
@@ -74,8 +76,14 @@ def _boxes(ours: Sequence[Array], theirs: Sequence[Array], size: tuple[int, int]
          for a in _flat(first)]
     ).reshape(len(first), len(second))  # fmt: skip
     matches = pairs(iou, np.ones(iou.shape, np.bool_), _MATCH_IOU)
-    count = len(first) + len(second) - len(matches)
-    return float(sum(iou[i, k] for i, k in matches) / count) if count else 1.0
+    return len(first), len(second), [float(iou[i, k]) for i, k in matches]
+
+
+def _boxes(ours: Sequence[Array], theirs: Sequence[Array], size: tuple[int, int]) -> float:
+    """The mean IoU of boxes around text; one that only one side has counts as 0."""
+    first, second, ious = text_boxes(ours, theirs, size)
+    count = first + second - len(ious)
+    return sum(ious) / count if count else 1.0
 
 
 def _flat(corners: Array) -> list[Array]:

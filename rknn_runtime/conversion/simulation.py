@@ -162,6 +162,7 @@ class Simulation:
         layout: The tensors to round.
         feeds: Its inputs for each image.
         loss: Called with the number of an image and the outputs.
+        has_weights: Whether the weights are rounded, too.
     """
 
     def __init__(
@@ -170,6 +171,7 @@ class Simulation:
         layout: Int8Layout,
         feeds: Sequence[Mapping[str, Array]],
         loss: Callable[[int, Sequence[Array]], float],
+        has_weights: bool = True,
     ) -> None:
         package = import_onnx()
         model = package.load_model_from_string(onnx)
@@ -193,7 +195,7 @@ class Simulation:
                 info = package.helper.make_tensor_value_info(f"{name}@{end}", kind, [])
                 model.graph.input.append(info)
         model.opset_import.append(package.helper.make_opsetid("com.microsoft", 1))
-        for name, values, axis in weights_of(package, model):
+        for name, values, axis in weights_of(package, model) if has_weights else ():
             replace_constant(package, model, name, rounded_weights(values, axis))
         del model.graph.value_info[:]
         self._graph = Graph(model.SerializeToString())

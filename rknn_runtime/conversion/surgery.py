@@ -274,7 +274,7 @@ def simplified(onnx: bytes, feed: Mapping[str, Array]) -> bytes:
             onnx, options, providers=["CPUExecutionProvider"],
             disabled_optimizers=[
                 "CommonSubexpressionElimination", "ConstantSharing", "MatMulAddFusion",
-                "SliceConcatToSpaceToDepthFusion",
+                "SliceConcatToSpaceToDepthFusion", "TransposeOptimizer",
             ],
         )  # fmt: skip
         model = package.load_model(str(path))
@@ -455,7 +455,7 @@ def _spread(
         )
         patches = padded[:, ys[:, :, None], xs[:, None, :]]
         parts.append(np.moveaxis(patches, 1, 0).reshape(count, groups, -1).transpose(1, 0, 2))
-    rows = np.concatenate(parts, axis=1)
+    rows = np.ascontiguousarray(np.concatenate(parts, axis=1))  # else `@` is slow
     mean = rows.mean(axis=1)
     apart = rows - mean[:, None]
     return mean, apart.transpose(0, 2, 1) @ apart / rows.shape[1]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from nets import Net, onnx
+from planting.text import words_map
 
 from rknn_runtime import convert
 from rknn_runtime.conversion.calibration import framed
 from rknn_runtime.conversion.environment import _cache
 from rknn_runtime.conversion.judge import FloatJudge, Score, variants
-from rknn_runtime.conversion.ladder import Climber, State
+from rknn_runtime.conversion.ladder import ALL, Climber, Rung, State
 from rknn_runtime.conversion.plan import plan_of
 from rknn_runtime.conversion.simulation import Int8Layout, Simulation, moments, rounded_weights
 from rknn_runtime.conversion.surgery import Net as Changed
@@ -28,6 +30,7 @@ pytest.importorskip("PIL")
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 32
+SCORE = Score(0.95, 0.9, "cosine", 1.0, 1.0)
 PIXELS = Preprocessing((0.0, 0.0, 0.0), (255.0, 255.0, 255.0), rgb2bgr=False)
 
 
@@ -63,6 +66,7 @@ def frames():
 
 def planned(tmp_path, data):
     """The plan of a conversion of a network."""
+    tmp_path.mkdir(exist_ok=True)
     path = tmp_path / "net.onnx"
     path.write_bytes(data)
     return plan_of(path, {}, False, "auto", None, "RGB")
@@ -217,6 +221,35 @@ def test_a_detector_that_was_not_cut_is_judged_by_its_objects():
     assert score.count == score.kept > 3
 
 
+def test_boxes_of_text_are_counted_as_objects(tmp_path, frames):
+    """One of three is lost: what remains fits, which the mean IoU over all does not say."""
+    plan = replace(planned(tmp_path, bad_stem()), task="text-detection")
+    judge = FloatJudge(plan, frames[:1], PIXELS, {})
+    ours = words_map().astype(np.float32)
+    judge.frames, judge.outputs = [np.zeros((1, 64, 96, 3), np.uint8)], [[ours]]
+    theirs = ours.copy()
+    theirs[..., 40:51, 10:71] = 0
+    score = judge.of([[theirs]])
+    assert (score.by, score.count, score.kept, score.extra) == ("detections", 3, 2, 0)
+    assert score.iou == pytest.approx(1, abs=1e-6)
+    assert "2 of 3 objects kept, 0 extra, IoU 1.000" in str(score)
+    assert judge.of([[0 * ours]]).quality == 0
+
+
+def test_probabilities_lose_by_their_divergence(tmp_path, frames):
+    """The cosine hardly sees a class grow unsure."""
+    net = Net()
+    net.inputs = {"images": [1, 3, SIZE, SIZE]}
+    x = net.op("Flatten", net.op("GlobalAveragePool", "images"))
+    net.output("out", net.op("Softmax", x, axis=1))
+    judge = FloatJudge(planned(tmp_path, net.model()), frames, PIXELS, {})
+    judge.outputs[0] = [np.array([[0.98, 0.01, 0.01]], np.float32)]
+    unsure = np.array([[0.8, 0.1, 0.1]], np.float32)
+    assert judge.loss(0, judge.outputs[0]) == 0
+    assert judge.loss(0, [unsure]) > 0.15
+    assert judge.of(judge.outputs).by == "top-1"
+
+
 def test_a_target_for_detections_asks_for_boxes_that_fit():
     """Objects that are found, but elsewhere, are no success."""
     good = Score(0.96, 0.9, "detections", 1.0, 1.0, 50, 48, 1, iou=0.96)
@@ -230,6 +263,10 @@ def test_variants_are_other_images_of_one_size(frames):
     made = variants(frames[0])
     assert len({each.tobytes() for each in (*made, frames[0])}) == 5
     assert {each.shape for each in made} == {frames[0].shape}
+    lines = variants(frames[0], "text-recognition")
+    mirrored = made[0].tobytes()
+    assert mirrored not in {each.tobytes() for each in lines}
+    assert {each.shape for each in lines} == {frames[0].shape}
 
 
 def layout_of(data, judge):
@@ -269,12 +306,15 @@ class Bench:
         self.built += 1
         layout = layout_of(onnx_bytes, self.chooser)
         key = f"file {self.built}".encode()
+        key += b" " * (1000 if ALL in wide else 10 * len(wide))
         self.files[key] = onnx_bytes, layout, {**layout.ranges, **ranges}, wide
         path.write_bytes(key)
         return {name: list(pair) for name, pair in layout.ranges.items()}
 
     def judged(self, path):
         data, layout, ranges, wide = self.files[path.read_bytes()]
+        if ALL in wide:
+            return self.of_outputs(self.judge.outputs)
         found = {}
         feeds = [self.judge.feed(i) for i in range(len(self.judge.frames))]
 
@@ -312,10 +352,15 @@ def test_the_climb_ends_at_the_target_and_says_what_each_step_gained(tmp_path, f
 
 
 def test_float16_is_the_last_step_and_only_where_the_soc_has_it(tmp_path, frames, monkeypatch):
-    """Without the split, tensors are kept in float16, with their producers and readers."""
+    """Without factors, tensors are kept in float16, with their producers and readers.
+
+    The whole network is tried first, and a mixture that reaches the target, too, costs less.
+    """
     bench = Bench(tmp_path, bad_stem(), frames, monkeypatch)
     climb = bench.climb(0.99, without=["channels"])
-    assert climb.rungs[climb.best].name == "float16"
+    last = [rung for rung in climb.rungs if rung.name == "float16"]
+    assert "whole" in last[0].text
+    assert climb.rungs[climb.best] is last[-1] is not last[0]
     wide = bench.files[bench.path.read_bytes()][3]
     assert {"act", "after"} <= set(wide)
     assert climb.score.quality >= 0.99
@@ -324,6 +369,24 @@ def test_float16_is_the_last_step_and_only_where_the_soc_has_it(tmp_path, frames
     )
     assert "float16" not in [rung.name for rung in on_mini.rungs]
     assert on_mini.reason == "all steps were tried"
+
+
+def test_float16_that_misses_the_target_ends_the_climb(tmp_path, frames, monkeypatch):
+    """No mixture is tried, and the reason is said."""
+    bench = Bench(tmp_path, bad_stem(), frames, monkeypatch)
+    monkeypatch.setattr(bench, "of_outputs", lambda found: replace(SCORE, quality=0.5))
+    climb = bench.climb(0.99)
+    assert climb.reason == "not even float16 reaches the target"
+    assert [rung.name for rung in climb.rungs].count("float16") == 1
+
+
+def test_of_two_files_that_reach_the_target_the_faster_is_better():
+    """Else the one with the better score, whatever it costs."""
+    rung = Rung("a", "", SCORE, True, 5, 2.0, 1.0)
+    slow = replace(rung, score=replace(SCORE, fine=1.0), ms=3.0)
+    assert rung.is_better(slow, 0.9)
+    assert slow.is_better(rung, 0.99)
+    assert replace(slow, ms=None, file_bytes=4).is_better(rung, 0.9)
 
 
 def test_an_interrupted_climb_keeps_the_best_and_goes_on(tmp_path, frames, monkeypatch):
@@ -344,10 +407,10 @@ def test_an_interrupted_climb_keeps_the_best_and_goes_on(tmp_path, frames, monke
 
 def test_what_a_climb_keeps_is_written_whole(tmp_path, frames, monkeypatch):
     """A kill or a full disk leaves no half file that the next climb would read."""
-    replace, whole = os.replace, set()
+    rename, whole = os.replace, set()
 
     def replaced(source, target):
-        replace(source, target)
+        rename(source, target)
         whole.add(str(target))
 
     bench = Bench(tmp_path, bad_stem(), frames, monkeypatch, interrupt_at=2)
@@ -359,13 +422,16 @@ def test_what_a_climb_keeps_is_written_whole(tmp_path, frames, monkeypatch):
 
 
 def test_the_time_ends_a_climb_that_can_go_on(tmp_path, frames, monkeypatch):
-    """At least one file is there, and the steps are kept."""
+    """At least one file is there, steps are kept, and float16 is tried all the same."""
     bench = Bench(tmp_path, bad_stem(), frames, monkeypatch)
     monkeypatch.setattr(Climber, "_left", lambda climber: 0.0)
-    climb = bench.climb(0.99)
+    climb = bench.climb(0.99, "rv1106")
     assert climb.reason.startswith("the time is over")
     assert bench.path.exists()
     assert bench.folder.is_dir()
+    climb = Bench(tmp_path / "other", bad_stem(), frames, monkeypatch).climb(0.99)
+    assert [rung.name for rung in climb.rungs] == ["toolkit", "float16"]
+    assert climb.reason == "the target is reached"
 
 
 def test_states_with_other_ranges_are_other_files():
