@@ -224,7 +224,7 @@ int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask) {
     API_ON_CONTEXT(set_core_mask, context, set_core_mask(ctx, core_mask));
 }
 
-static int set_batch_core_num(const api_context *ctx, int core_num) {
+static int set_batch_core_num(api_context *ctx, int core_num) {
     if (!has_cores(ctx, "rknn_set_batch_core_num")) {
         return RKNN_ERR_FAIL;
     }
@@ -233,12 +233,7 @@ static int set_batch_core_num(const api_context *ctx, int core_num) {
                 ctx->model->cores);
         return RKNN_ERR_PARAM_INVALID;
     }
-    if (api_runs_on_npu && core_num > 1) {
-        api_log("rknn_set_batch_core_num: %s runs the images of a batch one after the other; run "
-                "single images on several threads, as a Pool does",
-                api_graph_runner);
-        return RKNN_ERR_FAIL;
-    }
+    ctx->batch_cores = (uint32_t)core_num;
     return RKNN_SUCC;
 }
 

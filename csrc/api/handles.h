@@ -15,12 +15,14 @@ typedef struct api_context {
     uint32_t shape; /* index into the dynamic shapes */
     bool shape_was_set;
     bool has_run;
-    bool in_flight;      /* a thread of the library runs it, and owns the context */
-    bool has_fence;      /* rknn_wait has not waited for the last such run yet */
-    int flight_status;   /* of it */
-    int fence_fd;        /* the client's fence that runs wait for; -1: none */
-    bool shares_weights; /* those of another context */
-    uint32_t core_mask;  /* 0: any core, for each run */
+    bool in_flight;       /* a thread of the library runs it, and owns the context */
+    bool has_fence;       /* rknn_wait has not waited for the last such run yet */
+    int flight_status;    /* of it */
+    int fence_fd;         /* the client's fence that runs wait for; -1: none */
+    bool shares_weights;  /* those of another context */
+    uint32_t core_mask;   /* 0: any core, for each run */
+    uint32_t batch_cores; /* that run the images of a batch; 0: those of the mask */
+    const void *terms;    /* of the library, during a run */
     int64_t run_us;
     char perf_detail[1024];            /* the text that rknn_query handed out */
     struct api_mem *weights;           /* the client's memory for them; NULL: none was set */

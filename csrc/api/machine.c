@@ -5,10 +5,12 @@
 #define _POSIX_C_SOURCE 200809L
 #include "api/machine.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define REASON_BYTES 400
+#define MOST_AT_ONCE 2 /* beside the caller's own thread */
 
 struct api_machine {
     pthread_mutex_t lock;
@@ -198,25 +200,26 @@ static size_t bytes_in(const rkr_emu *emulator, uint32_t tensor, const rknn_tens
                                                                                  : 0;
 }
 
-static int run_image(const api_machine *machine, uint32_t image, uint32_t n_inputs,
-                     uint32_t n_outputs, const uint32_t *outputs, api_machine_values *values,
-                     api_node_hook hook) {
+static int run_image(const api_machine *machine, const api_machine_task *task, uint32_t image,
+                     const uint32_t *outputs) {
     rkr_emu *emulator = machine->emulator;
     int status = RKR_OK;
-    for (uint32_t i = 0; status == RKR_OK && i < n_inputs; i++) {
-        const api_machine_values *input = &values[i];
+    for (uint32_t i = 0; status == RKR_OK && i < task->n_inputs; i++) {
+        const api_machine_values *input = &task->values[i];
         status = rkr_emu_set_input(emulator, i, input->form, input->values + image * input->bytes,
                                    input->bytes);
     }
-    status = status == RKR_OK ? api_graph_run(emulator, machine->hand, hook) : status;
-    for (uint32_t i = 0; status == RKR_OK && i < n_outputs; i++) {
-        api_machine_values *output = &values[n_inputs + i];
+    status = status == RKR_OK ? api_graph_run(emulator, machine->hand, task->hook) : status;
+    for (uint32_t i = 0; status == RKR_OK && i < task->n_outputs; i++) {
+        api_machine_values *output = &task->values[task->n_inputs + i];
         const size_t bytes = bytes_in(emulator, outputs[i], output->layout);
-        output->is_native = bytes > 0;
-        status = bytes > 0 ? rkr_emu_read(emulator, outputs[i], RKR_EMU_READ_NATIVE, output->native,
-                                          bytes)
-                           : rkr_emu_read(emulator, outputs[i], RKR_EMU_READ_STORED,
-                                          output->values + image * output->bytes, output->bytes);
+        if (bytes > 0) { /* of a single image */
+            output->is_native = true;
+            status = rkr_emu_read(emulator, outputs[i], RKR_EMU_READ_NATIVE, output->native, bytes);
+        } else {
+            status = rkr_emu_read(emulator, outputs[i], RKR_EMU_READ_STORED,
+                                  output->values + image * output->bytes, output->bytes);
+        }
     }
     return status;
 }
@@ -230,21 +233,24 @@ void *api_machine_hand(api_machine *machine, uint32_t graph) {
     return hand;
 }
 
-int api_machine_run(api_machine *machine, uint32_t graph, uint32_t cores, uint32_t images,
-                    uint32_t n_inputs, uint32_t n_outputs, api_machine_values *values,
-                    api_node_hook hook) {
-    uint32_t *outputs = calloc(n_outputs, sizeof *outputs);
-    machine = outputs == NULL ? NULL : take_any(machine, graph, cores);
-    if (machine == NULL) {
-        const int status = outputs == NULL ? RKNN_ERR_MALLOC_FAIL : RKNN_ERR_FAIL;
-        free(outputs);
-        return status;
-    }
-    int status = choose(machine, graph, cores);
+/* A task, and the threads that share its images. */
+typedef struct {
+    api_machine *machine;
+    const api_machine_task *task;
+    atomic_uint next; /* image */
+    atomic_int status;
+} shared_task;
+
+/* On a machine that is taken. */
+static int run_images(api_machine *machine, shared_task *shared) {
+    const api_machine_task *task = shared->task;
+    uint32_t *outputs = calloc(task->n_outputs, sizeof *outputs);
+    int status = outputs == NULL ? RKNN_ERR_MALLOC_FAIL : choose(machine, task->graph, task->cores);
     if (status == RKNN_SUCC) {
         int emulated = rkr_emu_get_outputs(machine->emulator, outputs);
-        for (uint32_t i = 0; emulated == RKR_OK && i < images; i++) {
-            emulated = run_image(machine, i, n_inputs, n_outputs, outputs, values, hook);
+        uint32_t image;
+        while (emulated == RKR_OK && (image = atomic_fetch_add(&shared->next, 1)) < task->images) {
+            emulated = run_image(machine, task, image, outputs);
         }
         if (emulated == API_HOOK_FAILED || emulated == API_TIMED_OUT) {
             status = emulated == API_TIMED_OUT ? RKNN_ERR_TIMEOUT : RKNN_ERR_FAIL;
@@ -254,7 +260,36 @@ int api_machine_run(api_machine *machine, uint32_t graph, uint32_t cores, uint32
             status = emulated == RKR_ERR_MEMORY ? RKNN_ERR_MALLOC_FAIL : RKNN_ERR_FAIL;
         }
     }
-    pthread_mutex_unlock(&machine->lock);
     free(outputs);
     return status;
+}
+
+static void *share(void *self) {
+    shared_task *shared = self;
+    api_machine *machine = take_any(shared->machine, shared->task->graph, shared->task->cores);
+    int status = RKNN_ERR_FAIL;
+    if (machine != NULL) {
+        status = run_images(machine, shared);
+        pthread_mutex_unlock(&machine->lock);
+    }
+    if (status != RKNN_SUCC) {
+        atomic_store(&shared->status, status);
+    }
+    return NULL;
+}
+
+int api_machine_run(api_machine *machine, const api_machine_task *task) {
+    shared_task shared = {.machine = machine, .task = task};
+    const uint32_t wanted = task->at_once < task->images ? task->at_once : task->images;
+    pthread_t threads[MOST_AT_ONCE];
+    uint32_t n = 0;
+    while (machine->has_others && task->hook.run == NULL && n < MOST_AT_ONCE && n + 1 < wanted &&
+           pthread_create(&threads[n], NULL, share, &shared) == 0) {
+        n++;
+    }
+    share(&shared);
+    while (n > 0) {
+        pthread_join(threads[--n], NULL);
+    }
+    return atomic_load(&shared.status);
 }

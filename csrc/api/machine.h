@@ -41,13 +41,19 @@ void *api_machine_hand(api_machine *machine, uint32_t graph);
 typedef struct {
     int (*run)(void *user_data, rkr_emu *emulator, uint32_t node);
     void *user_data;
+    const void *terms; /* of the library: how its NPU runs the others */
 } api_node_hook;
 
-/* Run a graph on cores (see api_choose_cores) once per image: all inputs, then all outputs. A hook
- * may not run the machine. */
-int api_machine_run(api_machine *machine, uint32_t graph, uint32_t cores, uint32_t images,
-                    uint32_t n_inputs, uint32_t n_outputs, api_machine_values *values,
-                    api_node_hook hook);
+/* A graph on cores (see api_choose_cores), once per image: all inputs, then all outputs. */
+typedef struct {
+    uint32_t graph, cores, images;
+    uint32_t at_once; /* images, if the library runs a machine several times at once */
+    uint32_t n_inputs, n_outputs;
+    api_machine_values *values;
+    api_node_hook hook; /* which may not run the machine */
+} api_machine_task;
+
+int api_machine_run(api_machine *machine, const api_machine_task *task);
 
 /* ---- of the library: one graph ---- */
 

@@ -233,7 +233,7 @@ static int compute_emulated(void *user_data, rkr_emu *emulator, uint32_t number)
 }
 
 api_node_hook api_operators_hook(api_context *ctx) {
-    return (api_node_hook){ctx->operators == NULL ? NULL : compute_emulated, ctx};
+    return (api_node_hook){ctx->operators == NULL ? NULL : compute_emulated, ctx, ctx->terms};
 }
 
 /* ---- attributes ------------------------------------------------------------------ */

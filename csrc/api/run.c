@@ -27,6 +27,13 @@ static void keep_bytes(const api_context *ctx, uint32_t index, api_machine_value
     }
 }
 
+/* That may run the images of a batch. */
+static uint32_t count_cores(const api_context *ctx) {
+    const uint32_t all = (1u << ctx->model->cores) - 1, mask = ctx->core_mask & all;
+    const uint32_t cores = (uint32_t)__builtin_popcount(mask == 0 ? all : mask);
+    return ctx->batch_cores != 0 && ctx->batch_cores < cores ? ctx->batch_cores : cores;
+}
+
 int api_execute(api_context *ctx) {
     const api_model *model = ctx->model;
     const uint32_t count = api_model_tensors(model);
@@ -40,8 +47,15 @@ int api_execute(api_context *ctx) {
         keep_bytes(ctx, i, &values[i]);
     }
     if (status == RKNN_SUCC) {
-        status = api_machine_run(model->machine, ctx->shape, api_choose_cores(ctx), model->batch,
-                                 model->n_input, model->n_output, values, api_operators_hook(ctx));
+        const api_machine_task task = {.graph = ctx->shape,
+                                       .cores = api_choose_cores(ctx),
+                                       .images = model->batch,
+                                       .at_once = count_cores(ctx),
+                                       .n_inputs = model->n_input,
+                                       .n_outputs = model->n_output,
+                                       .values = values,
+                                       .hook = api_operators_hook(ctx)};
+        status = api_machine_run(model->machine, &task);
     }
     for (uint32_t i = model->n_input; status == RKNN_SUCC && i < count; i++) {
         ctx->ports[i].is_native = values[i].is_native;

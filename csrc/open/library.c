@@ -23,7 +23,6 @@ API_EXPORT rknn_open_place_fn rknn_open_place;
 pthread_mutex_t api_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static char message[MESSAGE_BYTES];
-static _Thread_local open_terms wanted;
 
 /* ---- the log ---- */
 
@@ -133,6 +132,7 @@ static bool sync_all(open_program *program, const uint32_t *tensors, uint32_t co
 
 /* One node, by the client's function if it has one for it. */
 static int run_alone(open_program *program, uint32_t index, api_node_hook hook) {
+    const open_terms *terms = hook.terms;
     rkr_emu_node node;
     int status = rkr_emu_get_node(program->emulator, index, &node);
     if (status != RKR_OK) {
@@ -148,7 +148,7 @@ static int run_alone(open_program *program, uint32_t index, api_node_hook hook) 
         return API_HOOK_FAILED;
     }
     if (done == 0 && program->nodes[index].place != RKNN_OPEN_CPU) {
-        return open_program_run(program, index, index + 1, wanted) ? RKR_OK
+        return open_program_run(program, index, index + 1, *terms) ? RKR_OK
                                                                    : fail_on_npu(program, index);
     }
     status = done > 0 ? RKR_OK : rkr_emu_run_node(program->emulator, index);
@@ -160,6 +160,7 @@ static int run_alone(open_program *program, uint32_t index, api_node_hook hook) 
 /* Node 0 begins a run on the CPU: the emulator takes the inputs. */
 int api_graph_run(rkr_emu *emulator, void *hand, api_node_hook hook) {
     open_program *program = hand;
+    const open_terms *terms = hook.terms;
     uint32_t ends[2][API_MAX_TENSORS];
     if (open_is_foreign(program->device)) {
         api_log("rknn_run: this process was forked from the one that loaded the model");
@@ -181,7 +182,7 @@ int api_graph_run(rkr_emu *emulator, void *hand, api_node_hook hook) {
             end++;
         }
         if (end > i) {
-            status = open_program_run(program, i, end, wanted) ? RKR_OK : fail_on_npu(program, i);
+            status = open_program_run(program, i, end, *terms) ? RKR_OK : fail_on_npu(program, i);
         } else {
             end = i + 1;
             status = run_alone(program, i, hook);
@@ -203,25 +204,33 @@ int api_compute(api_context *ctx) {
     return api_execute(ctx);
 }
 
+/* Several cores run a batch image by image, each its own. */
+static uint32_t mask_of(const api_context *ctx) {
+    const uint32_t mask = ctx->core_mask & ((1u << ctx->model->cores) - 1);
+    return ctx->model->batch > 1 && (mask & (mask - 1)) != 0 ? 0 : mask;
+}
+
 /* Cores 0 and 1, or all three, share a run; of other masks the lowest runs alone. Of three cores
  * any may run what another one may; two have tasks of their own. */
 uint32_t api_choose_cores(const api_context *ctx) {
-    const uint32_t all = (1u << ctx->model->cores) - 1, mask = ctx->core_mask & all;
+    const uint32_t mask = mask_of(ctx);
     return mask == 3 || mask == 7 ? mask : ctx->model->cores == 2 ? mask : 0;
 }
 
 /* The one core of a run that is not shared; 0: the driver chooses. */
 static uint32_t choose_core(const api_context *ctx) {
-    const uint32_t mask = ctx->core_mask & ((1u << ctx->model->cores) - 1);
+    const uint32_t mask = mask_of(ctx);
     return mask & (0u - mask);
 }
 
 int api_run_on_cores(api_context *ctx, int32_t timeout_ms) {
     struct timespec begin, end;
-    wanted = (open_terms){.cores = choose_core(ctx),
-                          .limit_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0};
+    const open_terms terms = {.cores = choose_core(ctx),
+                              .limit_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0};
+    ctx->terms = &terms;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     const int status = api_run(ctx);
+    ctx->terms = NULL;
     clock_gettime(CLOCK_MONOTONIC, &end);
     ctx->run_us = (end.tv_sec - begin.tv_sec) * 1000000LL + (end.tv_nsec - begin.tv_nsec) / 1000;
     ctx->has_run = ctx->has_run || status == RKNN_SUCC;

@@ -64,6 +64,32 @@ def test_jobs_name_the_cores_whose_tasks_they_have(start, soc, path, asked, expe
     assert masks(said[1]) == expected
 
 
+BATCH = """\
+from rknn_runtime import CoreMask
+with Model(sys.argv[1], library="sim") as model:
+    given = inputs(model)
+    expected = answers(model, *given)
+found = []
+for mask in (0, 1, 7):
+    with Model(sys.argv[1], library="open", core_mask=CoreMask(mask)) as model:
+        print("mask", file=sys.stderr)
+        for cores in (1, 2, 3):
+            model.set_batch_core_num(cores)
+            found += [same(answers(model, *given), expected) for _ in range(5)]
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("driver", ["rknpu", "rocket"])
+def test_cores_run_the_images_of_a_batch(start, driver):
+    """Each image is a job of one core, as on librknnrt 1.5.2, however many run them."""
+    path = MODELS / "batch2_build_rk3588.rknn"
+    variables = {"RKNN_BOARD_LOG": "1", "RKNN_OPEN_ASK": "never"}
+    out, said = start(driver, "rk3588", BATCH, path, **variables).communicate(timeout=300)
+    assert out.count("true") == 45, (out, said[-2000:])
+    assert masks(said) == ([{"0"}, {"1"}, {"0"}] if driver == "rknpu" else [set()] * 3)
+
+
 @pytest.mark.parametrize("counts", [[4, 3], [4, 3, 3]])
 def test_a_file_says_whose_tasks_they_are(counts):
     """By node, then by core."""

@@ -139,7 +139,9 @@ class Client:
 
     def bind(self, attr: Any) -> Array:
         # Four bytes an element, also of what fills up a row; and what nobody should write.
-        size = 4 * max(attr.size_with_stride, attr.size, attr.n_elems)
+        # librknnrt 1.5.2 describes sizes of int16 that are none.
+        sizes = attr.size_with_stride, attr.size, attr.n_elems
+        size = 4 * max(size for size in sizes if size < 1 << 28)
         data = self.memory(size + SPARE_BYTES)
         status = lib.rkr_set_io_mem(self.handle, self.context, self.memories[-1], attr)
         self._check("rknn_set_io_mem", status)

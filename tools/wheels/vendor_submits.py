@@ -5,19 +5,21 @@
 LIBRARY "" is the one that the package finds. The device executes nothing (vendor_npu.c). In every
 way to bind that the vendor's runtime takes, all tasks of a run are compared in their order: node,
 blocks, interrupts, every command word but addresses; then how they are cut into jobs, and each
-job's flags, cores, priority and ranges. The last line begins with ``ok`` or ``differs``.
+job's flags, cores, priority and ranges. A difference that changes no result is explained by the
+rule that recognises it. The last line begins with ``ok`` or ``differs``, then tells the ways that
+are equal, those that each rule explains, and those with something that none does.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Any
 
 from vendor_bindings import (
     COPYING,
@@ -38,13 +40,17 @@ from rknn_runtime.npu.library import open_library
 
 #: Words behind a task's own that lead to the next one.
 CHAIN = 4
-#: Differences that are meant, and why.
-EXPLAINED = (
-    (r"task of (In|Out)putOperator only theirs", "the CPU fills rows and copies outputs"),
-    (r"chain 001[04]: .* theirs, 00000000 ours", "leads to such a task; the job's count ends it"),
-    (r"in full: ", "without a node's tasks, which the CPU runs, the others rely on nothing"),
-    (r"not emulated: ", "the emulator refuses the model"),
-)
+#: The end of the number of a register that says which group of a block the words are for.
+POINTER = "004"
+#: Why a difference changes no result.
+ENDS = "the CPU fills rows and copies outputs"
+COUNT = "behind a job's last task"
+CUT = "jobs that also end at outputs"
+EDGE = "columns behind passed-through rows"
+BYPASS = "words of a conversion that is off"
+PIXELS = "pixels of int16 that the CPU converts"
+IN_FULL = "in full as the CPU runs a node"
+REFUSED = "not emulated"
 
 
 @dataclass
@@ -58,11 +64,18 @@ class Task:
     flags: int
     core: int
     words: tuple[str, ...]
+    #: Of its job and core, the one behind it.
+    next: Task | None = None
 
     @property
     def identity(self) -> tuple[int, int, int, int]:
         """What tells it from other tasks of the model."""
         return self.core, self.node, self.enabled, len(self.words)
+
+    def value(self, number: int) -> int | None:
+        """Return the last value that its own words give a register."""
+        found = [word for word in self.words[:-CHAIN] if word.endswith(f"{number:04x}")]
+        return int(found[-1][4:-4], 16) if found else None
 
 
 @dataclass
@@ -88,8 +101,10 @@ def read_jobs(path: Path) -> list[Job]:
         elif kind == "core":
             core += 1
         else:
-            numbers = map(int, words[:5])
-            jobs[-1].tasks.append(Task(*numbers, core, tuple(words[5:])))
+            tasks = jobs[-1].tasks
+            tasks.append(Task(*map(int, words[:5]), core, tuple(words[5:])))
+            if len(tasks) > 1 and tasks[-2].core == core:
+                tasks[-2].next = tasks[-1]
     return jobs
 
 
@@ -115,55 +130,127 @@ def submitted(library: str | None, model: bytes, way: Way, number: int) -> list[
         return failure or read_jobs(path)
 
 
-def differences(theirs: list[Job], ours: list[Job], names: list[str]) -> Counter[str]:
-    """Return each difference in words, and how often it is met."""
-    found: Counter[str] = Counter()
+def differences(
+    theirs: list[Job], ours: list[Job], names: list[str], way: Way
+) -> Counter[tuple[str, str]]:
+    """Return each difference in words, with what explains it or ``""``, and how often it is met."""
+    found: Counter[tuple[str, str]] = Counter()
     one = [task for job in theirs for task in job.tasks]
     other = [task for job in ours for task in job.tasks]
     left_out = {task.node for task in one} - {task.node for task in other}
-    if inner := {names[node] for node in left_out if not names[node].endswith("putOperator")}:
-        return Counter([f"in full: {', '.join(sorted(inner))} on the CPU"])
+    if any(not names[node].endswith("putOperator") for node in left_out):
+        return Counter(in_full([task for task in one if task.node not in left_out], other, names))
     keys = [[task.identity for task in tasks] for tasks in (one, other)]
-    same: set[int] = set()
     pairs: list[tuple[Task, Task]] = []
     for tag, i, i_end, j, j_end in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
         if tag == "equal":
             pairs += zip(one[i:i_end], other[j:j_end])
-            same.update(map(id, one[i:i_end]))
             continue
-        found.update(f"task of {names[task.node]} only theirs" for task in one[i:i_end])
-        found.update(f"task of {names[task.node]} only ours" for task in other[j:j_end])
-    for mine, its in pairs:
-        found.update(task_differences(mine, its))
+        for task in one[i:i_end]:
+            reason = ENDS if names[task.node].endswith("putOperator") else ""
+            found[f"task of {names[task.node]} only theirs", reason] += 1
+        found.update((f"task of {names[task.node]} only ours", "") for task in other[j:j_end])
+    kept = [{id(pair[side]) for pair in pairs} for side in (0, 1)]
     cuts = [
-        [(job.flags, job.cores, job.priority, job.has_base, [t.identity for t in kept])
-         for job in jobs
-         if (kept := [t for t in job.tasks if t.identity in {u.identity for u, _ in pairs}])]
-        for jobs in (theirs, ours)
+        [(job.flags, job.cores, job.priority, job.has_base, own)
+         for job in jobs if (own := [task for task in job.tasks if id(task) in ids])]
+        for jobs, ids in zip((theirs, ours), kept)
     ]  # fmt: skip
-    if [cut[-1] for cut in cuts[0]] != [cut[-1] for cut in cuts[1]]:
-        found[f"{len(cuts[0])} jobs theirs, {len(cuts[1])} ours"] += 1
-    else:
-        for mine, its in zip(*cuts):
-            for name, a, b in zip(("flags", "cores", "priority", "base"), mine, its):
-                if a != b:
-                    found[f"job's {name} {a} theirs, {b} ours"] += 1
+    shapes = [[(*cut[:-1], [task.identity for task in cut[-1]]) for cut in side] for side in cuts]
+    goes_on: set[int] = set()  # behind these tasks, the last of theirs, ours may lead on
+    if shapes[0] != shapes[1]:
+        goes_on = joined_at_outputs(cuts[0], shapes[1], names)
+        found[f"{len(cuts[0])} jobs theirs, {len(cuts[1])} ours", CUT if goes_on else ""] += 1
+    for mine, its in pairs:
+        found.update(task_differences(mine, its, kept[0], goes_on, way))
     return found
 
 
-def task_differences(theirs: Task, ours: Task) -> list[str]:
-    """Return the differences of a task that both submit."""
+def in_full(theirs: list[Task], ours: list[Task], names: list[str]) -> list[tuple[str, str]]:
+    """Compare tasks where the CPU runs a node: those that are left rely on no other's registers.
+
+    Ours give every register that theirs do the same last value, but the pointers of the groups.
+    """
+    order = [[(task.core, task.node, task.enabled) for task in tasks] for tasks in (theirs, ours)]
+    if order[0] != order[1] or not ours:
+        return [("other tasks beside a node on the CPU", "")]
+    found = [("a node on the CPU", IN_FULL)]
+    for mine, its in zip(theirs, ours):
+        wanted, given = ({word[-4:]: word for word in task.words[:-CHAIN]} for task in (mine, its))
+        found += [
+            (f"{names[mine.node]} in full, {number}: {word[4:-4]} theirs", "")
+            for number, word in wanted.items()
+            if number[1:] != POINTER and given.get(number) != word
+        ]
+    return found
+
+
+def joined_at_outputs(theirs: list[Any], ours: list[Any], names: list[str]) -> set[int]:
+    """Join jobs between which an output leaves the network.
+
+    Returns:
+        The tasks that ended the first ones, by their ``id``; none if the rest is not as ours.
+    """
+    joined: list[list[Any]] = []
+    ends: set[int] = set()
+    for *how, tasks in theirs:
+        between = names[joined[-1][-1][-1].node + 1 : tasks[0].node] if joined else []
+        if "OutputOperator" in between and joined[-1][:-1] == how:
+            ends.add(id(joined[-1][-1][-1]))
+            joined[-1][-1].extend(tasks)
+        else:
+            joined.append([*how, list(tasks)])
+    is_same = [(*how, [task.identity for task in tasks]) for *how, tasks in joined] == ours
+    return ends if is_same else set()
+
+
+def task_differences(
+    theirs: Task, ours: Task, kept: set[int], goes_on: set[int], way: Way
+) -> list[tuple[str, str]]:
+    """Return the differences of a task that both submit; ``kept`` are all such of theirs."""
     found = [
-        f"task's {name} {getattr(theirs, name):x} theirs, {getattr(ours, name):x} ours"
+        (f"task's {name} {getattr(theirs, name):x} theirs, {getattr(ours, name):x} ours", "")
         for name in ("interrupts", "cleared", "flags")
         if getattr(theirs, name) != getattr(ours, name)
     ]
+    behind = ""
+    if id(theirs) in goes_on:
+        behind = CUT
+    elif ours.next is None and (theirs.next is None or id(theirs.next) not in kept):
+        behind = COUNT if theirs.next is None else ENDS
     for at, (a, b) in enumerate(zip(theirs.words, ours.words)):
         if a != b:
             is_chain = at >= len(theirs.words) - CHAIN
             what = "chain" if is_chain else "register"
-            found.append(f"{what} {a[-4:]}: {a[4:-4]} theirs, {b[4:-4]} ours")
+            reason = behind if is_chain else explained(theirs, ours, int(a[-4:], 16), way)
+            found.append((f"{what} {a[-4:]}: {a[4:-4]} theirs, {b[4:-4]} ours", reason))
     return found
+
+
+def explained(theirs: Task, ours: Task, number: int, way: Way) -> str:
+    """Return why a register of a convolution may differ, or ``""``.
+
+    RK3588 does not convert the input where bit 0 of 104c is on. librknnrt 1.5.2 has it convert
+    uint8 for int16 (which 100c tells), and widens an image of float16 whose rows are passed through
+    by the columns that fill them up; 2.3.2 does neither.
+    """
+    pair = theirs, ours
+    if number in (0x104C, 0x1180) or 0x1050 <= number <= 0x105C:
+        is_off, is_ours_off = ((task.value(0x104C) or 0) & 1 == 1 for task in pair)
+        is_wide = all((task.value(0x100C) or 0) >> 4 & 7 == 1 for task in pair)
+        return "" if not is_ours_off else BYPASS if is_off else PIXELS if is_wide else ""
+    sizes = [task.value(0x1020) or 0 for task in pair]
+    (row, width), heights = [size >> 16 for size in sizes], {size & 0xFFFF for size in sizes}
+    planes = [(task.value(0x1080) or 0) // max(w, 1) for task, w in zip(pair, (row, width))]
+    is_wider = (
+        way.pass_through
+        and len(heights) == 1
+        and width < row < width + 8
+        and row % 8 == 0
+        and [task.value(0x107C) for task in pair] == [row, width]
+        and len(set(planes)) == 1
+    )
+    return EDGE if is_wider and number in (0x1020, 0x107C, 0x1080) else ""
 
 
 def ways_of(model: bytes, is_full: bool) -> tuple[Way, ...]:
@@ -178,30 +265,25 @@ def main() -> None:
     model = Path(path).read_bytes()
     is_full = read(model).runtime == FULL_RUNTIME
     names = [layer.operator for layer in read_layers(model)]
-    total: Counter[str] = Counter()  # of ways
-    last: dict[str, str] = {}
-    equal = explained = ways = 0
+    said: Counter[str] = Counter()  # ways
+    wrong: Counter[str] = Counter()
     for number, way in enumerate(ways_of(model, is_full)):
         theirs = submitted(library or None, model, way, number)
         if isinstance(theirs, str):
             continue  # the vendor's runtime refuses this way
         ours = submitted("open", model, way, number)
-        ways += 1
-        found = [f"here {ours}"] if isinstance(ours, str) else differences(theirs, ours, names)
-        if isinstance(ours, str) and isinstance(submitted("sim", model, way, number), str):
-            found = [f"not emulated: {ours}"]
-        wrong = [what for what in found if not any(re.match(rule, what) for rule, _ in EXPLAINED)]
-        equal += not found
-        explained += bool(found) and not wrong
-        for what in wrong:
-            total[what] += 1
-            last[what] = way.name
-    said = "; ".join(
-        f"{what} ({last[what] if count == 1 else f'{count} ways'})"
-        for what, count in total.most_common(20)
-    )
-    verdict = "differs" if total else "ok"
-    print(f"{verdict}: {equal} of {ways} ways equal, {explained} explained; {said}")
+        if not isinstance(ours, str):
+            found = set(differences(theirs, ours, names, way))
+        else:
+            is_known = isinstance(submitted("sim", model, way, number), str)
+            found = {(f"here {ours}", REFUSED if is_known else "")}
+        said["ways"] += 1
+        said["equal"] += not found
+        said.update({reason or "unexplained" for _, reason in found})
+        wrong.update(f"{what} ({way.name})" for what, reason in found if not reason)
+    counts = "; ".join(f"{what}: {count}" for what, count in said.items() if count)
+    examples = "".join(f", {what}" for what, _ in wrong.most_common(8))
+    print(f"{'differs' if wrong else 'ok'}: {counts or 'ways: 0'}{examples}")
 
 
 if __name__ == "__main__":
