@@ -129,7 +129,8 @@ def check_wheel(wheel: Path, source: Path, *, linked: bool = False) -> None:
         faults += [f"missing: {name}" for name in sorted(expected - names)]
         faults += [f"does not belong here: {name}" for name in sorted(names - expected)]
         for name in sorted(n for n in expected & names if n.endswith(".py")):
-            if program(archive.read(name)) != program((source / name).read_bytes()):
+            same = bytes if name.endswith("torch_standin.py") else program
+            if same(archive.read(name)) != same((source / name).read_bytes()):
                 faults.append(f"{name}: another program than its source")
         for name in sorted(EXPORTS.keys() & names):
             elf = ELFFile(io.BytesIO(archive.read(name)))
