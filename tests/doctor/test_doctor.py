@@ -53,7 +53,7 @@ def test_every_rule_has_a_case_and_those_of_the_page_exist() -> None:
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     named = [name for row in rows for name in re.findall("`([a-z0-9-]+)`", row)]
     rules = {rule.name for rule in RULES}
-    assert len(named) == len(set(named)) >= 30 and set(named) <= rules
+    assert len(named) == len(set(named)) >= 15 and set(named) <= rules
     tried = {case.rule for case in (*THREADS, *MACHINES)}
     assert rules - tried == {"trial-failed", "old-packages"}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import inspect
 import json
+import re
 from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Iterable
 from importlib import import_module
@@ -16,9 +17,11 @@ from pathlib import Path
 from rknn_runtime.cli.main import COMMANDS, make_parser
 from rknn_runtime.cli.verify import ASKED
 from rknn_runtime.errors import RknnError, status_error
+from rknn_runtime.npu.matmul_kinds import SOCS, MatmulType
+from rknn_runtime.tools.doctor.rules import RULES
 from rknn_runtime.tools.verify import questions_for
 
-__all__ = ["PAGES", "exceptions", "options", "questions"]
+__all__ = ["PAGES", "causes", "exceptions", "options", "products", "questions"]
 
 #: The answers of boards, which readers add.
 ANSWERS = Path(__file__).resolve().parents[2] / "docs" / "answers.csv"
@@ -121,9 +124,92 @@ def questions() -> str:
 """
 
 
+#: How texts of the doctor read without the facts of a machine.
+WITHOUT_FACTS = {
+    "facts.unfit.path": "the library",
+    "facts.model.path": "the model",
+    "facts.library.path": "the library here",
+    "facts.lacking_file": "a file",
+}
+#: Causes of rules whose text is a fact alone.
+CAUSES = {
+    "library-chip": "the library is for another chip, or older than the chip: RK3562 needs 1.5.0, "
+    "RK3576 2.0.0",
+    "library-damaged": "the library is a web page, a pointer of Git LFS, or damaged",
+    "model-foreign": "the file is no model, or of another generation",
+    "model-damaged": "the model is cut or damaged",
+    "model-target": "the model is for another chip or runtime",
+    "model-too-new": "the runtime is too old for the model",
+    "versions-differ": "the model's toolkit is newer than the runtime",
+    "toolkit-fault": "rknn-toolkit2 wrote wrong commands for a layer",
+    "trial-failed": "the test failed",
+    "old-packages": "a package is too old",
+}
+
+
+def told(text: str) -> str:
+    """A text of a rule, in which facts are left out or three dots."""
+    text = re.sub(r" \(\{found[^}]*\}\)|:? \{found\}$", "", " ".join(text.split()))
+    text = re.sub(r"(?<!\{)\{([^{}]+)\}", lambda fact: WITHOUT_FACTS.get(fact[1], "…"), text)
+    return text.replace("{{", "{").replace("}}", "}").replace("|", "\\|")
+
+
+def causes() -> str:
+    """Every rule of the doctor with its cause and its repair."""
+    rows = {}
+    for rule in RULES:
+        cause = told(rule.text).replace("*", "\\*")
+        if len(cause.split()) < 5:
+            cause = CAUSES[rule.name]
+        lines = [told(line) for line in rule.cure.splitlines() if "{facts." not in line]
+        cure = "<br>".join(f"`{line}`" for line in lines)
+        rows[rule.name, cause] = (f"`{rule.name}`", cause, cure)
+    return f"""# Causes
+
+Every cause that [`rknn-runtime doctor`](../troubleshooting.md) knows, in the order of its report.
+It prints them with the facts of the machine, on which cures without a command depend.
+
+{table("rule,cause,repair", rows.values())}
+"""
+
+
+def products() -> str:
+    """The types, sizes and layouts that `Matmul` takes on each SoC."""
+    socs = {name.upper(): soc for name, soc in SOCS.items() if soc.types}
+    rows = []
+    for dtype in MatmulType:
+        cells = []
+        for soc in socs.values():
+            scales = ["per column"] * (dtype in soc.per_column) + ["group"] * (
+                dtype in soc.per_group
+            )
+            cells.append(", ".join(scales or ["yes"]) if dtype in soc.types else "")
+        if any(cells):
+            rows.append((f"`{dtype.name}`", *cells))
+    for name, kind in {
+        "float16": MatmulType.FLOAT16_MM_FLOAT16_TO_FLOAT32,
+        "int8": MatmulType.INT8_MM_INT8_TO_INT32,
+        "int4": MatmulType.INT4_MM_INT4_TO_INT16,
+    }.items():
+        tiles = (soc.tiles(kind) for soc in socs.values())
+        rows.append((f"rows x columns of a tile, A in {name}", *(f"{k}x{n}" for k, n in tiles)))
+    rows.append(("rows of a segment", *(str(soc.segment_k or "all") for soc in socs.values())))
+    rows.append(("most rows of B", *(str(soc.limit_k or "") for soc in socs.values())))
+    return f"""# Matrix products by SoC
+
+The types that librknnrt 2.3.2 takes in [`Matmul`](../matmul.md), where B may have a scale per
+column, or per column and group of rows.
+K and N are multiples of the rows and columns of a tile, in which native B is stored.
+
+{table(f"type,{','.join(socs)}", rows)}
+"""
+
+
 #: Path below docs/ -> the function that makes the page.
 PAGES = {
     "api/options.md": options,
+    "api/causes.md": causes,
+    "api/matmul.md": products,
     "api/errors.md": exceptions,
     "api/questions.md": questions,
 }

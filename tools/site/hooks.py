@@ -57,8 +57,13 @@ def on_config(config: Any) -> Any:
     """Add the classes and functions to the navigation, and name anchors as GitHub does."""
     (reference,) = (part["Reference"] for part in config["nav"] if "Reference" in part)
     names = [*PAGES, "errors.md"]
-    reference += ["api/options.md", {"Classes and functions": [f"api/{name}" for name in names]}]
-    reference.append("api/questions.md")
+    reference += [
+        "api/options.md",
+        "api/causes.md",
+        {"Classes and functions": [f"api/{name}" for name in names]},
+        "api/matmul.md",
+        "api/questions.md",
+    ]
     config["mdx_configs"]["toc"]["slugify"] = slug
     return config
 
