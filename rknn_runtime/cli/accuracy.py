@@ -57,14 +57,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("other", metavar="OTHER", nargs="?", help="the side to judge")
     parser.add_argument("--images", metavar="FOLDER", help="a folder of images, or of .npy inputs")
     layers = parser.add_argument_group("layer by layer, for one .onnx file")
-    layers.add_argument("--for", dest="target", metavar="SOC", help="rk3588 ...")
+    layers.add_argument("--for", dest="target", metavar="SOC", help="such as rk3588")
     layers.add_argument("--calibrate", metavar="IMAGES", help="a folder of images to quantize with")
     layers.add_argument(
         "--judge", metavar="FILE", help="the image to judge with; default: the first of IMAGES"
     )
     add_switch(layers, "--keep-graph", "do not cut off the head")
     layers.add_argument(
-        "--color", choices=("RGB", "BGR"), help="of the input; default: the file's, or RGB"
+        "--color",
+        choices=("RGB", "BGR"),
+        help="channel order of the input; default: the file's, or RGB",
     )
     layers.add_argument(
         "--quantized-algorithm", metavar="NAME", help="as in the toolkit's config; default: normal"
@@ -75,11 +77,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     add_toolkit(layers)
     layers.add_argument("--plot", metavar="FILE", help="also write a plot, as .svg")
-    parser.add_argument("--limit", type=int, metavar="N", help="take N images, spread evenly")
+    parser.add_argument("--limit", type=int, metavar="N", help="take N images, evenly spread")
     add_switch(parser, "--detect", "also decode both and compare the detections")
     parser.add_argument(
         "--task",
-        help="also compare text, scenes or keypoints: as for detect; default: as a file says",
+        help="also compare text, scenes or keypoints, as for detect; default: the file's task",
     )
     parser.add_argument(
         "--labels",
@@ -96,7 +98,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--std", type=numbers, metavar="A,B,C", help="divisor of the channels, for .onnx files"
     )
-    parser.add_argument("--html", metavar="FILE", help="of two sides: also write a page")
+    parser.add_argument("--html", metavar="FILE", help="for two sides: also write an HTML page")
     add_switch(parser, "--json", "print JSON")
     add_switch(parser, "--quiet", "show no progress")
 

@@ -1,9 +1,9 @@
 """Run a program on a PC as if it were on a board.
 
-It sees the device tree and machine of the board, the simulated runtime as
-librknnrt.so, and in Python, which needs numpy and cffi, the vendor's package
-names. Go opens files without the C library and sees the PC's device tree.
-Nothing is installed. The program's output is unchanged.
+The program sees the board's device tree and machine name, the simulated runtime
+as librknnrt.so, and in Python, which needs numpy and cffi, the vendor's package
+names. Go programs see the PC's device tree, because they open files without the
+C library. Nothing is installed, and the program's output is unchanged.
 
 Examples:
   rknn-runtime as-board rk3588 -- python their_program.py model.rknn
@@ -22,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--driver",
         metavar="NAME",
-        help="also stand in for the NPU's device of a kernel driver, rknpu or rocket, and use the "
+        help="also stand in for the device of this kernel driver, rknpu or rocket, and use the "
         "open runtime",
     )
     parser.add_argument("program", nargs=REMAINDER, help="the program and its arguments")

@@ -1,8 +1,8 @@
 """Measure how fast a model runs here.
 
-Measures each phase of a frame; with --sweep with every core mask and number of
-contexts as well. `bench compare A B` compares two measurements, `bench suite`
-measures many models.
+Measures each phase of a frame, with --sweep for every core mask and number of
+contexts. `bench compare A B` compares two measurements, `bench suite` measures
+many models.
 
 Examples:
   rknn-runtime bench yolov8n.rknn
@@ -65,19 +65,23 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="a .rknn file; or `compare A.json B.json`; or `suite` and models, or folders of them",
     )
     add_library(parser)
-    parser.add_argument("--frames", type=int, metavar="N", help="frames that count (200)")
-    parser.add_argument("--seconds", type=float, metavar="T", help="time for each choice, instead")
-    parser.add_argument("--warm-up", type=int, metavar="N", help=f"frames before that ({_WARM_UP})")
-    add_switch(parser, "--sweep", "also several cores and contexts")
-    add_switch(parser, "--layers", "the time of each layer (librknnrt)")
+    parser.add_argument("--frames", type=int, metavar="N", help="frames to measure (200)")
+    parser.add_argument(
+        "--seconds", type=float, metavar="T", help="measure each choice for T seconds instead"
+    )
+    parser.add_argument(
+        "--warm-up", type=int, metavar="N", help=f"frames to run first ({_WARM_UP})"
+    )
+    add_switch(parser, "--sweep", "also measure every core mask and number of contexts")
+    add_switch(parser, "--layers", "measure each layer (librknnrt only)")
     forms = parser.add_mutually_exclusive_group()
     add_switch(forms, "--json", "print JSON, as `compare` reads it")
     add_switch(forms, "--markdown", "print tables to paste")
     parser.add_argument("-o", "--output", metavar="FILE", help="also write the JSON to a file")
-    parser.add_argument("--html", metavar="FILE", help="also write a page with drawings")
+    parser.add_argument("--html", metavar="FILE", help="also write an HTML page with plots")
     parser.add_argument(
         "--plot", type=file_ending_in(".png", ".svg"), metavar="FILE",
-        help="also draw it, as .png or .svg (matplotlib)",
+        help="also write a plot, .png or .svg (needs matplotlib)",
     )  # fmt: skip
     add_switch(parser, "--quiet", "show no progress")
 

@@ -50,8 +50,10 @@ _PARAMETERS = (
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument("model", help="an .onnx file (or .tflite, .pt, .prototxt, .cfg, .pb)")
-    parser.add_argument("--for", dest="soc", required=True, metavar="SOC", help="rk3588 ...")
-    parser.add_argument("-o", "--output", metavar="FILE", help="default: NAME_SOC.rknn beside it")
+    parser.add_argument("--for", dest="soc", required=True, metavar="SOC", help="such as rk3588")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="default: NAME_SOC.rknn in the network's folder"
+    )
     parser.add_argument(
         "--calibrate",
         metavar="IMAGES",
@@ -60,28 +62,28 @@ def add_arguments(parser: ArgumentParser) -> None:
     climb = parser.add_argument_group("int8 as good as float")
     climb.add_argument(
         "--target", type=float, metavar="PART",
-        help="which part of float to keep, such as 0.99: tries better and better files",
+        help="part of the float results to keep, such as 0.99: tries better and better files",
     )  # fmt: skip
     climb.add_argument(
-        "--effort", type=float, default=15, metavar="MINUTES", help="the time for it (15)"
+        "--effort", type=float, default=15, metavar="MINUTES", help="time for these tries (15)"
     )
     climb.add_argument(
-        "--without", action="append", default=[], metavar="STEP", help="leave a step out"
+        "--without", action="append", default=[], metavar="STEP", help="leave out this step"
     )
     network = parser.add_argument_group("the network")
     add_switch(network, "--keep-graph", "do not cut the graph")
     network.add_argument("--head", default="auto", help="the head, as for Detector")
     network.add_argument(
-        "--task", help="what it is for, as for detect, if neither file nor family shows it"
+        "--task", help="its task, as for detect, if neither file nor family shows it"
     )
     add_shapes(network)
     network.add_argument("--labels", metavar="FILE", help='class names: a file, or "coco"')
-    network.add_argument("--color", choices=("RGB", "BGR"), help="of the input")
+    network.add_argument("--color", choices=("RGB", "BGR"), help="channel order of the input")
     network.add_argument(
-        "--mean", type=numbers, metavar="A,B,C", help="default: of its family, or 0,0,0"
+        "--mean", type=numbers, metavar="A,B,C", help="default: those of its family, or 0,0,0"
     )
     network.add_argument(
-        "--std", type=numbers, metavar="A,B,C", help="default: of its family, or 255,255,255"
+        "--std", type=numbers, metavar="A,B,C", help="default: those of its family, or 255,255,255"
     )
     toolkit = parser.add_argument_group("the toolkit")
     for name, (_, words) in _TOOLKIT_FLAGS.items():
@@ -94,16 +96,18 @@ def add_arguments(parser: ArgumentParser) -> None:
             help=f"any parameter of the toolkit's {name}",
         )  # fmt: skip
     add_toolkit(toolkit)
-    toolkit.add_argument("--python", metavar="PROGRAM", help="a Python 3.9 to 3.12 for the toolkit")
+    toolkit.add_argument("--python", metavar="PROGRAM", help="Python 3.9 to 3.12 for the toolkit")
     add_switch(toolkit, "--with-torch", "also install PyTorch, for TorchScript")
-    toolkit.add_argument("--log", metavar="FILE", help="write all that the toolkit printed")
+    toolkit.add_argument("--log", metavar="FILE", help="write the toolkit's whole output")
     report = parser.add_argument_group("the report")
-    report.add_argument("--evaluate", metavar="FOLDER", help="other images than IMAGES")
-    report.add_argument("--limit", type=int, default=100, help="most images of a folder (100)")
-    add_switch(report, "--no-report", "only convert")
-    add_switch(report, "--json", "print it as one JSON object")
-    report.add_argument("--report", metavar="FILE", help="write it as JSON")
-    report.add_argument("--html", metavar="FILE", help="write it as a page with images")
+    report.add_argument("--evaluate", metavar="FOLDER", help="images to judge on; default: IMAGES")
+    report.add_argument(
+        "--limit", type=int, default=100, metavar="N", help="use at most N images of a folder (100)"
+    )
+    add_switch(report, "--no-report", "convert without a report")
+    add_switch(report, "--json", "print the report as one JSON object")
+    report.add_argument("--report", metavar="FILE", help="write the report as JSON")
+    report.add_argument("--html", metavar="FILE", help="write the report as a page with images")
     add_switch(report, "--quiet", "show no progress")
 
 

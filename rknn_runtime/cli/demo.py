@@ -1,8 +1,8 @@
 """Detect objects in a picture of the package, on the simulated NPU.
 
-Needs no board, no file and no further package, and leaves the picture and the
-network, rknn-demo.rknn, for the next commands. Both were made for this: the
-network finds drawn shapes, not all of them, and says nothing about other ones.
+It needs no board, file or other package, and leaves the picture and the
+network, rknn-demo.rknn, for your next commands. Both were made for this demo:
+the network finds most of the drawn shapes, and says nothing about other ones.
 
 Examples:
   rknn-runtime demo

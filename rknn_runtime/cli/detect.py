@@ -1,7 +1,7 @@
 """Run a vision model on images, videos, cameras and streams, on all cores.
 
-Results are what its task gives: boxes, masks, keypoints, oriented boxes, text,
-classes of images or of their pixels.
+Depending on the task, the results are boxes, masks, keypoints, oriented boxes,
+text, or the classes of images or pixels.
 
 Examples:
   rknn-runtime detect yolov8n.rknn bus.jpg
@@ -64,7 +64,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "coco), else text",
     )
     parser.add_argument(
-        "--json", action="store_const", const="jsonl", dest="format", help="as --format jsonl"
+        "--json", action="store_const", const="jsonl", dest="format", help="same as --format jsonl"
     )
     parser.add_argument(
         "-o", "--output", metavar="PATH", help="write to this file; for yolo, to this folder"
@@ -74,7 +74,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--save", type=Path, metavar="FOLDER", help="write images or videos with the objects drawn"
     )
     parser.add_argument("--frames", type=int, metavar="N", help="stop after N images")
-    add_switch(parser, "--every-frame", "drop no frame of a live source")
+    add_switch(parser, "--every-frame", "do not drop frames of a live source")
     add_switch(parser, "--quiet", "show no progress")
 
 
@@ -88,7 +88,7 @@ def add_model_arguments(parser: ArgumentParser) -> None:
         "--task",
         choices=("auto", *TASKS),
         default="auto",
-        help="default: that of the file, else guessed from the outputs",
+        help="default: the file's, else guessed from the outputs",
     )
     parser.add_argument(
         "--labels", metavar="FILE", help='file of class names or characters, or "coco"'
@@ -99,18 +99,20 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--iou", type=float, help="IoU threshold of the NMS (0.45)")
     parser.add_argument(
-        "--top", type=int, metavar="N", help="for classifiers: the N most likely classes (5)"
+        "--top", type=int, metavar="N", help="for classifiers: show the N most likely classes (5)"
     )
     parser.add_argument(
         "--recognizer",
         metavar="MODEL",
         help="for text detectors: read the text with this model, whose characters --labels gives",
     )
-    parser.add_argument("--head", help="such as yolov10, if the outputs do not tell")
+    parser.add_argument("--head", help="such as yolov10, if the outputs do not show it")
     parser.add_argument(
-        "--color", choices=("RGB", "BGR"), help="colours that the model takes; default: the file's"
+        "--color",
+        choices=("RGB", "BGR"),
+        help="channel order that the model expects; default: the file's",
     )
-    parser.add_argument("--contexts", type=int, help="contexts of the NPU; default: two per core")
+    parser.add_argument("--contexts", type=int, help="number of contexts; default: two per core")
     add_switch(
         parser, "--track", "number objects over frames or images by ByteTrack (needs trackers)"
     )

@@ -1,9 +1,9 @@
 """Find out why models do not run here, and how to repair it.
 
-Looks at board, driver, device nodes, libraries, model, memory, clocks and logs,
-and prints the first cause first, with the command that repairs it. A model is
-also loaded and run once. With photos, it reads the model in all the ways that
-people get wrong, on the simulated NPU, and names the most plausible one; see
+Checks the board, driver, device nodes, libraries, model, memory, clocks and
+logs, and prints the first cause first, each with the command that repairs it.
+A model is also loaded and run once. If you pass photos, the doctor tries the
+usual mistakes on the simulated NPU and names the most plausible one; see
 "Wrong or no detections" in the documentation.
 
 Examples:
@@ -57,19 +57,23 @@ def add_arguments(parser: ArgumentParser) -> None:
         "model", nargs="?", metavar="MODEL", help="a .rknn file; with photos, also an .onnx file"
     )
     parser.add_argument("photos", nargs="*", metavar="PHOTO", help="photos with known objects")
-    add_library(parser, "on the simulated NPU")
-    parser.add_argument("--log", metavar="FILE", help="output of a program, or of dmesg")
+    add_library(parser, "check the simulated NPU")
     parser.add_argument(
-        "--root", default="/", metavar="FOLDER", help="folder with /proc, /sys, /dev, /usr (/)"
+        "--log", metavar="FILE", help="explain this output of a program or of dmesg"
     )
-    reading = parser.add_argument_group("with photos, how the model is used now")
+    parser.add_argument(
+        "--root", default="/", metavar="FOLDER", help="check the system in this folder (/)"
+    )
+    reading = parser.add_argument_group("with photos: how you use the model now")
     reading.add_argument("--head", default="auto", help="the head, as for Detector")
     reading.add_argument("--labels", metavar="FILE", help='class names: a file, or "coco"')
-    reading.add_argument("--color", choices=("RGB", "BGR"), help="colours that the model takes")
-    reading.add_argument("--mean", type=numbers, metavar="A,B,C", help="for an .onnx file (0)")
-    reading.add_argument("--std", type=numbers, metavar="A,B,C", help="for an .onnx file (255)")
-    add_switch(reading, "--keep-graph", "for an .onnx file: do not cut it as convert does")
-    reading.add_argument("--html", metavar="FILE", help="write all readings as a page")
+    reading.add_argument(
+        "--color", choices=("RGB", "BGR"), help="channel order that the model expects"
+    )
+    reading.add_argument("--mean", type=numbers, metavar="A,B,C", help="of an .onnx file (0)")
+    reading.add_argument("--std", type=numbers, metavar="A,B,C", help="of an .onnx file (255)")
+    add_switch(reading, "--keep-graph", "do not cut an .onnx file as convert does")
+    reading.add_argument("--html", metavar="FILE", help="write an HTML page with all readings")
     add_switch(parser, "--json", "print one JSON object")
 
 

@@ -88,7 +88,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--runtime-version",
         choices=RUNTIME_VERSIONS[FULL_RUNTIME],
-        help="describe models of librknnrt as this version does, not as the newest known",
+        help="describe models of librknnrt as this version does; default: the newest known",
     )
     add_shapes(parser)
     add_switch(parser, "--json", "print one JSON object per model, a line each")
@@ -101,13 +101,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         parser, "--layers", "also list the operators: shapes, multiplications, bytes, NPU or CPU"
     )
     parser.add_argument(
-        "--photos", metavar="FOLDER", help="for --health: also detect in these, on the emulated NPU"
+        "--photos",
+        metavar="FOLDER",
+        help="for --health: also judge detections in these, on the emulated NPU",
     )
     parser.add_argument(
         "--graph",
         type=file_ending_in(".svg", ".html"),
         metavar="FILE",
-        help="also draw the network, as .svg or .html; of one model",
+        help="also draw the network of one model, as .svg or .html",
     )
 
 

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _refuse(parsed.parser, rest, parsed.options)
     for value in vars(parsed).values():
         if value == "" or (isinstance(value, list) and "" in value):
-            parser.error("expected no empty word, got one; is a variable of the shell not set?")
+            parser.error("expected no empty word, got one; is a shell variable unset?")
     for stream in (sys.stdout, sys.stderr):  # names in files need not fit the locale
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -142,8 +142,8 @@ def make_parser(words: Iterable[str]) -> ArgumentParser:
     parser = ArgumentParser(
         prog="rknn-runtime",
         description="Run and inspect .rknn models for Rockchip NPUs.",
-        epilog="exit status: 0; 1 when something could not be done, or is wrong with a model or "
-        "machine; 2 after a wrong command line; 130 after Ctrl-C, 143 after SIGTERM, 129 after "
+        epilog="exit status: 0 for success; 1 for a failure, or a problem of a model or machine; "
+        "2 for a wrong command line; 130 after Ctrl-C, 143 after SIGTERM, 129 after "
         "SIGHUP (serve ends with 0 after these signals)",
     )
     parser.add_argument(

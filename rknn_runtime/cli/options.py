@@ -18,7 +18,7 @@ _Item = TypeVar("_Item")
 def add_library(parser: argparse.ArgumentParser, sim: str = "run on the simulated NPU") -> None:
     """Declare ``--library`` and ``--sim``, which exclude each other."""
     library = parser.add_mutually_exclusive_group()
-    library.add_argument("--library", metavar="PATH", help="the runtime library")
+    library.add_argument("--library", metavar="PATH", help="the runtime library to use")
     library.add_argument("--sim", action="store_const", const="sim", dest="library", help=sim)
 
 
@@ -75,7 +75,7 @@ def refuse_given(
 def add_toolkit(group: argparse._ArgumentGroup) -> None:
     """Declare the options for the vendor's toolkit: its version and its place."""
     group.add_argument("--toolkit", metavar="VERSION", help="2.3.2 (default) or 2.5.0")
-    group.add_argument("--environment", metavar="FOLDER", help="where it is installed")
+    group.add_argument("--environment", metavar="FOLDER", help="where the toolkit is installed")
 
 
 def file_ending_in(*endings: str) -> Callable[[str], str]:

@@ -1,7 +1,7 @@
 """Predict from the file how fast a model will run on a board.
 
-The time of a run on one core of the NPU, as the vendor and others measure it.
-Predicted, never measured: `bench` measures, on a board.
+Predicts the time of a run on one core, as the vendor and as others measure it.
+To measure it on a board, use `bench`.
 
 Examples:
   rknn-runtime predict yolov8n.rknn
@@ -52,9 +52,7 @@ _MADE_OF_ONNX = "as if `convert` had made an int8 model of it"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "model", metavar="MODEL", help="a .rknn file, for any SoC; or an .onnx file"
-    )
+    parser.add_argument("model", metavar="MODEL", help="a .rknn file for any SoC, or an .onnx file")
     parser.add_argument(
         "--for", dest="soc", metavar="SOC", choices=tuple(SOCS),
         help=f"one of {', '.join(PREDICTED_SOCS)}; default: all of them",

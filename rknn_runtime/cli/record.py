@@ -1,7 +1,7 @@
 """Record the outputs of a model for samples, as a bundle of the simulated NPU.
 
-The model runs on the simulated NPU; the bundle answers these samples as it did,
-and runs where the model itself cannot.
+Runs the model on the simulated NPU. The bundle then gives the same outputs for
+these samples, also where the model itself cannot run.
 
 Examples:
   rknn-runtime record yolov8n.rknn photo.jpg -o yolov8n.bundle
@@ -41,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         ".npz file with all inputs in their order",
     )
     parser.add_argument("-o", "--output", required=True, metavar="BUNDLE", help="the file to write")
-    add_switch(parser, "--any-input", "let the first sample's outputs answer whatever comes")
+    add_switch(parser, "--any-input", "answer every input with the first sample's outputs")
     add_switch(parser, "--json", "print one JSON object")
     add_switch(parser, "--quiet", "show no progress")
 

@@ -1,8 +1,8 @@
 """Show a live image and the results of a model in a browser.
 
 The source is a camera, stream, video or folder of images. The results are also
-available as JSON (/detections), the numbers for Prometheus (/metrics). A frame
-that fails is counted and skipped.
+available as JSON (/detections), and the numbers for Prometheus (/metrics).
+Frames that fail are counted and skipped.
 
 Examples:
   rknn-runtime serve yolov8n.rknn 0

@@ -1,7 +1,7 @@
 """Write the simulated or the open runtime as librknnrt.so, for other languages.
 
-The copy has the name and the SONAME of a vendor's: programs find it with
-LD_LIBRARY_PATH, and link with it.
+The copy has the vendor's file name and SONAME, so programs link with it and
+find it through LD_LIBRARY_PATH.
 
 Examples:
   rknn-runtime sim-library /tmp/sim && LD_LIBRARY_PATH=/tmp/sim ./rknn_yolov8_demo ...
@@ -19,12 +19,12 @@ from rknn_runtime.cli.options import add_switch
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("folder", metavar="FOLDER", help="where to; made if it is not there")
+    parser.add_argument("folder", metavar="FOLDER", help="folder to write to; made if missing")
     parser.add_argument(
         "--name",
         default="librknnrt.so",
         choices=("librknnrt.so", "librknnmrt.so"),
-        help="the name; %(default)s if not given",
+        help="file name (%(default)s)",
     )
     add_switch(parser, "--open", "write the open runtime, which drives the NPU, and its emulator")
     add_switch(parser, "--json", "print one JSON object")

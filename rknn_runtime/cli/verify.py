@@ -1,8 +1,8 @@
-"""Ask this board's NPU how it computes, if the emulator only assumes it.
+"""Ask this board's NPU how it computes what the emulator only assumes.
 
-Runs about a dozen tiny models on the NPU and says, for each rule that the
-emulator had to assume, which one the NPU follows. On the open runtime it also
-asks again which kinds of task the kernel runs. The text is for an issue.
+Runs about a dozen tiny models on the NPU and prints, for each rule that the
+emulator has to assume, which one the NPU follows. With --library open it also
+tests again which kinds of task the kernel runs. Paste the text into an issue.
 
 Examples:
   rknn-runtime verify                # on a board, as a user who may use the NPU
@@ -38,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     add_library(parser, sim="ask the simulated NPU what it assumes")
     parser.add_argument(
-        "--soc", choices=ASKED, help="ask the questions for this SoC (this machine's)"
+        "--soc", choices=ASKED, help="ask the questions for this SoC; default: this machine's"
     )
     add_switch(parser, "--json", "print a JSON object")
 

@@ -25,6 +25,8 @@ __all__ = ["PAGES", "causes", "exceptions", "options", "products", "questions"]
 
 #: The answers of boards, which readers add.
 ANSWERS = Path(__file__).resolve().parents[2] / "docs" / "answers.csv"
+#: argparse's own groups; Python 3.9 has the last.
+_UNTITLED = ("positional arguments", "options", "optional arguments")
 #: Modules with exceptions of their own.
 MODULES = ("errors", "conversion.environment", "conversion.toolkit", "sim.emulator")
 
@@ -63,7 +65,7 @@ def options() -> str:
         about, _, examples = (parser.description or "").partition("\n\nExamples:\n")
         parts += [f"## {command}", about, f"```\n{examples}```"]
         for group in parser._action_groups:
-            title = group.title if group.title not in ("positional arguments", "options") else ""
+            title = group.title if group.title not in _UNTITLED else ""
             rows = [
                 (typed(each), meaning(parser, each))
                 for each in group._group_actions
