@@ -74,7 +74,7 @@ class _Described:
     symptoms: tuple[Symptom, ...] | None
     layers: Sequence[Layer] | None
     faults: tuple[str, ...]
-    #: Whether the symptoms include those of photos.
+    #: Whether photos were judged, too.
     has_photos: bool
 
     def warnings(self) -> list[str]:
@@ -351,7 +351,7 @@ def _section(title: str, rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _emulation_rows(found: Emulation | str) -> list[list[str]]:
-    """Return a summary, then the nodes that are not exact, the least known first."""
+    """Return a summary, then the inexact nodes, the least known first."""
     if isinstance(found, str):
         return [[f"refused: {found}"]]
     nodes = found.uncertain

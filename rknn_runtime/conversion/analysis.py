@@ -42,7 +42,7 @@ class LayerError:
 
 @dataclass(frozen=True)
 class AnalysisRow:
-    """A layer; errors that the toolkit does not give, as for merged layers, are None."""
+    """A layer. An error is None if the toolkit gives none, as for merged layers."""
 
     #: The operator: ``"Conv"``, ``"exDataConvert"``.
     op: str

@@ -76,21 +76,22 @@ def convert(
         soc: The SoC, such as ``"rk3588"``.
         path: The file to write, replaced only after success. None: ``NAME_TARGET.rknn`` beside
             the model.
-        target: Which part of float the file shall have, up to 1.0, judged on images that are not
-            calibrated with: of the objects, by the measure of the task (equal texts, mIoU, PCK), of
-            the top-1 classes, else the worst cosine of an output. Steps that cost more and more are
+        target: The part of the float network's results to keep, up to 1.0, judged on images outside
+            of the calibration: of its objects, by the measure of the task (equal texts, mIoU,
+            PCK), of its top-1 classes, else the worst cosine of an output. Steps of rising cost are
             tried until it is reached, and the best file is written. None: the toolkit's int8 alone.
-        effort: The minutes to spend on that. An interrupted call goes on if it is made again.
-        score: Called with the outputs of float and of the file for an image instead; returns 0..1.
+        effort: Minutes to spend on that. Repeat an interrupted call to continue it.
+        score: A judge to use instead: called with the outputs of the float network and of the file
+            for one image, it returns 0..1.
         without: Steps to leave out, by the names that the report has.
         calibrate: A folder of images to quantize with, letterboxed as by `Detector`, or for a text
             recognizer of PaddleOCR placed as by `TextRecognizer`; or a ``.txt`` file in the
             toolkit's form, for networks that take no image. None: float16.
-        evaluate: A folder of images for the report, and to judge by. None: the images of
-            `calibrate`, and variants of them to judge by.
+        evaluate: A folder of images to judge by. None: the images of `calibrate`, for `target` in
+            variants.
         keep_graph: Do not cut the graph.
         head: The head, as for `Detector`; ``"auto"`` finds it.
-        task: What the network is for, so that the commands know it and files are judged by it, such
+        task: The task of the network, by which the commands use it and files are judged, such
             as ``"semantic"``, a key of `rknn_runtime.vision.tasks.TASKS`. Other tasks than
             ``"detect"`` are not cut. None: as the ``.onnx`` file or its family shows.
         labels: Names of the classes, or a file of them. None: those of the ``.onnx`` file.
@@ -104,7 +105,7 @@ def convert(
         load: Further parameters of its ``load_onnx`` (or ``load_...``).
         build: Further parameters of its ``build``.
         report: Compare the file with the float network, on the simulated NPU.
-        limit: The most images to take, spread evenly over a folder.
+        limit: The largest number of images, evenly spread over a folder.
         toolkit: The version of the toolkit.
         environment: The place of the toolkit's environments; None: the user's cache.
         python: The Python to make an environment with; None: this one, or one on the ``PATH``.

@@ -268,7 +268,7 @@ def _fill_in_defaults(onnx: Any, model: Any) -> None:
 
 
 def _write_clips_out(onnx: Any, model: Any) -> None:
-    """Replace each Clip whose lower bound is not 0, or that lacks a bound.
+    """Replace each Clip that lacks a bound, or has a lower bound other than 0.
 
     rknn-toolkit2 2.3.2 compiles a missing bound as 0, and a lower one for RV1106 as a whole number.
     Max, Min and Relu are right on every SoC.

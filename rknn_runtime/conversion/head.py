@@ -213,7 +213,7 @@ def _is_doubled(graph: OnnxGraph, tensor: str) -> bool:
 
 
 def _scale_of(graph: OnnxGraph, tensor: str, ends: dict[str, int]) -> int | None:
-    """Return the scale that a tensor is computed from; None if it is not exactly one."""
+    """Return the scale that a tensor is computed from; None if there are none or several."""
     seen, todo, scales = set(), [tensor], set()
     while todo:
         name = todo.pop()

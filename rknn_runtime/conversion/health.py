@@ -35,7 +35,7 @@ USUAL = 0.5
 def check(model: str | os.PathLike[str] | bytes) -> tuple[Symptom, ...]:
     """Look for likely faults of a model, without running it.
 
-    The head is guessed from shapes and ranges as `Detector` does. Nothing is found in a float16
+    The head is guessed from shapes and ranges as `Detector` does. It finds nothing in a float16
     model, whose outputs hold any number.
 
     Args:

@@ -24,8 +24,8 @@ from rknn_runtime.vision.letterbox import letterbox
 ScoreFunction = Callable[[Sequence[Array], Sequence[Array]], float]
 #: A file, or its outputs for each image.
 Judged = Union[str, Path, Sequence[Sequence[Array]]]
-#: From which confidence an object counts, and from which its counterpart does: an object of 0.26
-#: is not lost if the file gives it 0.24.
+#: The smallest confidence of an object that counts, and of its counterpart: an object of 0.26 is
+#: kept if the file gives it 0.24.
 THRESHOLD, FAIR = 0.25, 0.15
 #: Objects of less confidence still tell one choice of ranges from another.
 _FAINT = 0.1
@@ -267,7 +267,7 @@ def _energy(values: Array) -> float:
 
 
 def _cosine(a: Array, b: Array, floor: float = 0.0) -> float:
-    """Return the cosine, 0 if a value is not finite."""
+    """Return the cosine, 0 if a value is infinite or NaN."""
     first, second = (np.asarray(each, np.float32).ravel() for each in (a, b))
     with np.errstate(all="ignore"):
         product = float(first @ second) + floor

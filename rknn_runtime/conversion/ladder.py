@@ -197,8 +197,9 @@ class State:
         return hashlib.sha256(self.onnx + said.encode()).hexdigest()[:20]
 
 
-#: Builds a network: the ``.onnx`` bytes, all ranges (none: those of the images), the tensors in
-#: float16, the tensors that the file stores, and where to write it. Returns the toolkit's ranges.
+#: Builds a network. Arguments: the ``.onnx`` bytes, all ranges (none: the toolkit takes them from
+#: the images), the tensors in float16, the tensors that the file stores, and the path to write.
+#: Returns the toolkit's ranges.
 Build = Callable[[bytes, Ranges, Sequence[str], Sequence[str], Path], dict[str, Any]]
 
 

@@ -175,7 +175,7 @@ def _cut(
 def _padded_averages(graph: OnnxGraph) -> list[str]:
     """Find averages of the whole input whose padding rknn-toolkit2 2.3.2 forgets.
 
-    The file does not show it, other than the toolkit's other faults.
+    This is the one fault that the file alone cannot show.
     """
     found = []
     for node in graph.nodes:

@@ -211,8 +211,8 @@ def try_readings(
         model: A ``.rknn`` or ``.onnx`` file.
         photos: Paths of photos with objects that the network knows; three are taken.
         head: How the model is used now, as for `Detector`.
-        labels: Likewise.
-        color: Likewise, its ``input_color``.
+        labels: As for `Detector`.
+        color: The ``input_color`` of `Detector`.
         mean: For an ``.onnx`` file: the mean of the channels, in 0..255.
         std: For an ``.onnx`` file: the divisor of the channels.
         stretch: As for `Detector`.
@@ -683,7 +683,7 @@ def _quality(start: Tried | None) -> str:
     return f"{0 if start is None else start.quality:.2f}"
 
 
-#: What networks with a head usually take if it is not 0 to 1; empty if projects differ.
+#: The usual range of pixels of a head's networks, if other than 0 to 1; empty if projects differ.
 _USUAL_NORMALIZATION = {
     "yolox": "0 to 255", "yunet": "0 to 255", "ppyoloe": "", "picodet": "", "nanodet": "",
     "ssd": "", "retinaface": "", "scrfd": "",
@@ -691,7 +691,7 @@ _USUAL_NORMALIZATION = {
 
 
 def _usual_normalization(head: str) -> str:
-    """Return what networks with a head usually take; empty if these differ."""
+    """Return the usual range of pixels of a head's networks; empty if projects differ."""
     return _USUAL_NORMALIZATION.get(head.partition("-")[0], "0 to 1")
 
 

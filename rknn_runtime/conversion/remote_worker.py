@@ -1,7 +1,7 @@
 """The program that the toolkit's own Python runs for `rknn_runtime.conversion.remote`.
 
 It imports nothing of this package, which that Python does not have. Calls and answers are pickles
-after their length; arrays go as ``.npy``, since pickles of NumPy 2 are not read by NumPy 1.
+after their length; arrays go as ``.npy``, since NumPy 1 cannot read pickles of NumPy 2.
 """
 
 from __future__ import annotations

@@ -198,8 +198,8 @@ _TOLD = ("logits", "normalized")
 class Decoding:
     """A decoder per side, for float32 outputs in the framework's order.
 
-    Quantized outputs of one side tell the head of both, and what their ranges tell of outputs that
-    have the same shapes: a whole graph may have the sigmoid that a cut one lacks.
+    Quantized outputs of one side show the head of both. Their ranges also say whether outputs of
+    the same shapes have a sigmoid, which a whole graph may have and a cut one lacks.
 
     Args:
         sides: The two sides.

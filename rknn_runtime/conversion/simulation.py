@@ -318,7 +318,7 @@ def machine_noise(
 ) -> dict[str, float]:
     """Return by how much each layer of a file errs more than by the rounding of its result.
 
-    Some layers round inside, such as averages of large maps, which the simulation does not show.
+    The simulation misses the rounding inside of some layers, such as averages of large maps.
 
     Args:
         onnx: The network in float.

@@ -215,7 +215,7 @@ class Net:
         )
 
     def fold_numbers(self) -> None:
-        """Fold factors and addends of whole tensors into the convolutions behind them."""
+        """Fold factors and addends of whole tensors into the convolutions that read them."""
         for node in reversed(self.model.graph.node):
             known, out = self.scalar(node), node.output[0]
             is_sum = node.op_type == "Add"
@@ -405,8 +405,8 @@ def _noise(
 def rounded(onnx: bytes, feeds: Sequence[Mapping[str, Array]]) -> bytes:
     """Round weights so that the layers' outputs err least, and take the mean error out of biases.
 
-    One weight after the other is rounded, and those of the same output that are still to come make
-    up for its error on the inputs that the layer sees (GPTQ, arXiv:2210.17323). The smallest and
+    Weights are rounded one by one, and the remaining weights of the same output compensate for the
+    error on the inputs that the layer sees (GPTQ, arXiv:2210.17323). The smallest and
     the largest stay where they are, so that the toolkit finds the same steps.
     """
     net = Net(onnx)

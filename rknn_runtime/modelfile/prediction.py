@@ -99,7 +99,7 @@ DRIVERS: dict[str, tuple[tuple[str, ...], int | None]] = {
 #: Assumed, each the least and the most: the interrupt of a task with rocket; a byte that the CPU
 #: moves or pools, at the ends of the graph and where rocket runs no pooling.
 TASK_US, CPU_NS = (10.0, 50.0), (0.5, 2.0)
-#: Tasks of a layer whose file does not count them.
+#: Tasks of a layer if the file gives no number.
 TASKS = 2
 
 _TABLES = ("Gelu", "Mish", "Sigmoid", "Softplus", "Swish", "Tanh")
@@ -246,7 +246,7 @@ def _time(layer: Layer, speed: Speed, driver: str | None) -> LayerTime:
 
 
 def is_slow(layer: Layer) -> bool:
-    """Tell whether a layer needs several passes over what it reads."""
+    """Tell whether a layer needs several passes over its inputs."""
     return any(name in layer.operator for name in ("oftmax", "exNorm", "LayerNorm"))
 
 

@@ -56,7 +56,7 @@ class Soc(NamedTuple):
 
     @property
     def foreign_container_option(self) -> str:
-        """The toolkit's option for a container that this SoC's runtime does not read."""
+        """The toolkit's option that makes a container for the other runtime."""
         return "dynamic_input" if self.mini else "mini_rknn"
 
 

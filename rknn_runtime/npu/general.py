@@ -118,7 +118,7 @@ class CopiedInput:
         elif index in self._had_pixels and misreads_images(self._library):
             raise TypeError(
                 f"{self._name}: expected dtype uint8, as before, got {array.dtype}: librknnrt "
-                "would take it for pixels, too; load another GeneralModel for it"
+                "would read it as pixels, too; load another GeneralModel for it"
             )
 
 
@@ -238,7 +238,7 @@ class GeneralModel(LoadedModel):
         `close` destroys the context.
 
         Args:
-            context: The ``rknn_context``. A number that is none may end the process.
+            context: The ``rknn_context``. Any other number may end the process.
             library: The runtime that made it.
         """
         model = cls.__new__(cls)
@@ -291,7 +291,7 @@ class GeneralModel(LoadedModel):
         Args:
             *inputs: One C-contiguous array per input, in the order and the shapes of
                 ``model.inputs`` (``(N, H, W, C)`` for images, ``(H, W, C)`` where N is 1), of
-                uint8, float16 or float32. The numbers are real ones: the runtime normalises
+                uint8, float16 or float32. They hold real numbers: the runtime normalises
                 inputs of rank 4 with the mean and std of the conversion, quantizes, and clamps to
                 the range of the model's type. A model in int8 also takes int8: its own elements,
                 normalised and quantized. After uint8 an image input takes only uint8, because

@@ -94,7 +94,7 @@ class Library:
         """Check that the library has a function of the C API.
 
         Raises:
-            UnavailableError: It does not have it.
+            UnavailableError: The library lacks it.
         """
         if not self.has(function):
             raise UnavailableError(f"{function} does not exist in {self.path}")

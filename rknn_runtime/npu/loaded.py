@@ -33,8 +33,8 @@ _FOREIGN_FLAGS = InitFlag.ASYNC | InitFlag.COLLECT_MODEL_INFO_ONLY
 _FENCES = InitFlag.FENCE_IN_OUTSIDE | InitFlag.FENCE_OUT_OUTSIDE
 #: With these the runtime leaves the caches to `rknn_mem_sync`.
 SYNC_FLAGS = InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE | InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE
-#: Flags that only some SoCs understand, those SoCs, and why; see docs/performance.md. None: those
-#: of librknnrt.
+#: Flags that only some SoCs understand, these SoCs (None: all with librknnrt), and why; see
+#: docs/performance.md.
 _FLAGS_OF_SOCS: dict[InitFlag, tuple[Sequence[str] | None, str]] = {
     InitFlag.FENCE_IN_OUTSIDE: (None, "librknnrt"),
     InitFlag.FENCE_OUT_OUTSIDE: (None, "librknnrt"),
@@ -63,7 +63,7 @@ def _checked_flags(
     foreign = flags & (_FOREIGN_FLAGS if zero_copy else _FOREIGN_FLAGS | _FENCES)
     if foreign:
         raise ValueError(
-            f"flags: expected none that leave fences or timing to you, as a {kind} runs itself, "
+            f"flags: expected none that leave fences or timing to you, which a {kind} cannot do, "
             f"got {foreign!r}"
         )
     if shares_with is None:
@@ -208,8 +208,8 @@ class LoadedModel(Closing):
             )
         if any(t.attr.takes_pixels and t.attr.shape[0] > 1 for t in original._asked[0]):
             raise UnavailableError(
-                "a model of several images a run has no duplicates, as librknnrt 2.3.2 ends the "
-                "process: load the model again, perhaps with share_weights_with="
+                "a model of several images per run has no duplicates, because librknnrt 2.3.2 "
+                "would end the process: load the model again, perhaps with share_weights_with="
             )
         self._is_duplicate = True
         self._library, self._flags = original._library, original._flags
@@ -480,7 +480,7 @@ class LoadedModel(Closing):
     def placement(self) -> tuple[query.NodePlace, ...] | None:
         """Where each node runs, in the current shape; None if the runtime is the vendor's.
 
-        The open runtime runs what it can on the NPU, and the rest on the CPU.
+        The open runtime runs nodes on the NPU if it can, and the others on the CPU.
         """
         return query.placement(self._context) if self._library.is_open else None
 

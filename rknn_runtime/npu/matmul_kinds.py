@@ -62,7 +62,7 @@ class MatrixScales(IntEnum):
     PER_GROUP = lib.RKNN_QUANT_TYPE_PER_GROUP_SYM
 
 
-#: The version that was asked.
+#: The version that was recorded.
 RECORDED = (2, 3, 2)
 
 #: Only for these B may be column after column.
@@ -160,8 +160,8 @@ def suit(
     if not soc:
         if kind.b_layout is MatrixLayout.NATIVE and k > _SAME_ROWS:
             raise UnavailableError(
-                f"b_layout: how B of more than {_SAME_ROWS} rows is NATIVE depends on the SoC, "
-                "and nothing says which one this machine is: take NORMAL"
+                f"b_layout: the NATIVE layout of B of more than {_SAME_ROWS} rows depends on the "
+                "SoC, which is unknown here: take NORMAL"
             )
         return None
     if soc not in SOCS:
@@ -191,7 +191,7 @@ def check(soc: str, k: int, n: int, kind: MatmulKind) -> None:
         if value % tile:
             raise ValueError(
                 f"{name}: expected a multiple of {tile} for {dtype.name} on {soc}, got {value}: "
-                "fill up with zeros"
+                "pad it with zeros"
             )
     if rules.limit_k and k > rules.limit_k:
         raise ValueError(f"k: expected at most {rules.limit_k} on {soc}, got {k}")

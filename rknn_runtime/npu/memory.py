@@ -100,16 +100,16 @@ class TensorMemory(Closing):
         Args:
             model: The model that will use it.
             fd: File descriptor of a DMA-BUF.
-            size_bytes: Of the part that is used.
-            offset: Where that begins, bytes.
-            owned: Close ``fd`` with the memory; when this call raises, it stays yours. False:
-                borrowed, and to be kept open as long as the memory lives.
+            size_bytes: Size of the part to use.
+            offset: Where that part begins, bytes.
+            owned: Close ``fd`` with the memory; if this call raises, it stays yours. False: keep
+                it open yourself as long as the memory lives.
             mapped: Map it for the CPU: `array` and everything that copies need that. False:
                 the CPU never sees the bytes, and no time or address space is spent on that.
 
         Raises:
             AllocationError: The runtime does not take the descriptor.
-            OSError: It is none, or it cannot be mapped.
+            OSError: It is no descriptor, or cannot be mapped.
             UnavailableError: The runtime has no ``rknn_create_mem_from_fd``.
             ValueError: A number out of range, or a file that is shorter.
         """
@@ -151,12 +151,12 @@ class TensorMemory(Closing):
     ) -> TensorMemory:
         """Take memory by its bus address, as from Rockchip's MPI or CMA, on SoCs without IOMMU.
 
-        The NPU reads and writes there, whatever it is: nothing checks the address.
+        The NPU reads and writes there: nothing checks the address.
 
         Args:
             model: The model that will use it.
             address: As the NPU sees it; the memory is contiguous from there on.
-            size_bytes: Of it.
+            size_bytes: Its size.
             array: The same bytes as the CPU sees them, ``(size_bytes,) uint8``, which this
                 memory keeps alive. None: the CPU does not see them.
 
@@ -206,12 +206,12 @@ class TensorMemory(Closing):
         Args:
             model: The model that will use it.
             size_bytes: At least 1.
-            heap: Which; see `rknn_runtime.npu.dma_heap.allocate`.
+            heap: Its name; see `rknn_runtime.npu.dma_heap.allocate`.
             mapped: As in `from_fd`.
 
         Raises:
             OSError: The heap does not exist, may not be used, or is exhausted.
-            ValueError: As in `from_fd`, and so all other exceptions.
+            ValueError: As in `from_fd`, like all other exceptions.
         """
         from rknn_runtime.npu.dma_heap import allocate
 
@@ -226,10 +226,10 @@ class TensorMemory(Closing):
     def shared_with(self, model: LoadedModel | Context) -> TensorMemory:
         """Return the same bytes as a memory of another model.
 
-        The two are closed apart, in any order: the bytes stay as long as either lives.
+        Close the two separately, in any order: the bytes stay as long as either lives.
 
         Raises:
-            OSError: The process has no descriptor left; and as in `from_fd`.
+            OSError: The process has no free descriptor; and as in `from_fd`.
             ValueError: The runtime gives no file descriptor of this memory.
         """
         with self._context.lock:
@@ -382,7 +382,7 @@ class TensorMemory(Closing):
         return before
 
     def close(self) -> None:
-        """Release the memory; a closed one is left alone, and one of a parent process, too.
+        """Release the memory; does nothing if it is closed, or belongs to a parent process.
 
         Raises:
             BufferError: An array that views it is alive, or a model uses it.

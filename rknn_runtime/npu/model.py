@@ -104,8 +104,8 @@ class Model(LoadedModel):
             core_mask: NPU cores for the duplicate.
 
         Raises:
-            UnavailableError: librknnmrt has no duplicates. Neither has a model with several
-                images a run, or with custom operators.
+            UnavailableError: librknnmrt has no duplicates, nor have models with several images
+                per run or custom operators.
         """
         twin = Model.__new__(Model)
         twin._prepare(*self._specs)
@@ -163,7 +163,7 @@ class Model(LoadedModel):
         Returns:
             One array per output, as from `output_f32`. New ones are copies. If they take
             128 KiB or more, they lie in one block of memory, which lives as long as any of them.
-            The model keeps up to two such blocks, and reuses one when nobody has an array of it.
+            The model keeps up to two such blocks, and reuses one when no array of it is alive.
 
         Raises:
             RuntimeError: Also if you have to bind a memory first.
@@ -248,7 +248,7 @@ class Model(LoadedModel):
             ``out``, or a new array: float32 in the logical shape, a copy. Quantized values are
             dequantized, ``(q - zero_point) * scale``. Other types (such as int64 from ArgMax) are
             converted, which rounds integers beyond 2**24; `output_raw` has them exactly.
-            The memory of a new array of 128 KiB or more is reused when nobody has it.
+            The memory of a new array of 128 KiB or more is reused when the array is gone.
 
         Raises:
             BufferError: The CPU does not see the memory that you bound.
@@ -406,16 +406,16 @@ class Model(LoadedModel):
         """Let the NPU read an input from another memory, such as a camera's buffer.
 
         This costs one ``rknn_set_io_mem``, so you can bind the buffers of a ring in turn. The
-        memory before is unbound: keep it (`input_memory`) to bind it again, or close it.
+        previous memory is unbound: keep it (`input_memory`) to bind it again, or close it.
 
         Args:
             index: Position in ``model.inputs``, or name.
-            memory: Of this model, with the input as `input_view` describes it.
-            sync: Call ``rknn_mem_sync`` before each run, for what the CPU wrote. False: only
+            memory: A memory of this model, with the input as `input_view` describes it.
+            sync: Call ``rknn_mem_sync`` before each run, for writes of the CPU. False: only
                 other devices write there, or you sync it yourself.
 
         Raises:
-            RknnStatusError: The runtime refused; the memory before stays bound.
+            RknnStatusError: The runtime refused; the previous memory stays bound.
             RuntimeError: `set_input_shapes` is at work or has failed.
             ValueError: It is too small, of another model (see `TensorMemory.shared_with`), or
                 bound to something else.
@@ -427,7 +427,7 @@ class Model(LoadedModel):
 
         Args:
             index: Position in ``model.outputs``, or name.
-            memory: Of this model, as large as `output_memory`.
+            memory: A memory of this model, as large as `output_memory`.
             sync: Call ``rknn_mem_sync`` after each run, for the CPU to read. False: only other
                 devices read there, or you sync it yourself.
         """
@@ -459,7 +459,7 @@ class Model(LoadedModel):
         """Let the runtime put the weights into your memory.
 
         Args:
-            memory: Of this model, of at least ``model.memory_size.weight_bytes``.
+            memory: A memory of this model, of at least ``model.memory_size.weight_bytes``.
 
         Raises:
             ValueError: The model was loaded without ``MEM_ALLOC_OUTSIDE``, or as in `bind_input`.
@@ -473,7 +473,7 @@ class Model(LoadedModel):
         run, in any threads. A run leaves nothing there for the next.
 
         Args:
-            memory: Of this model, of at least ``model.memory_size.internal_bytes``.
+            memory: A memory of this model, of at least ``model.memory_size.internal_bytes``.
 
         Raises:
             ValueError: The model was loaded without ``MEM_ALLOC_OUTSIDE`` or

@@ -139,7 +139,7 @@ def run(
         non_block: True is refused: use `start`, whose result waits for the run.
         fence_fd: With ``FENCE_IN_OUTSIDE``, the descriptor of a fence (a ``sync_file``, as cameras
             and GPUs give them) that the NPU waits for; it stays yours. The driver waits for 6,000
-            ticks of its clock, and then runs all the same.
+            ticks of its clock, and then runs anyway.
 
     Raises:
         RknnStatusError: The runtime failed; `RknnTimeoutError` after the time.
@@ -155,7 +155,7 @@ def run(
         raise TypeError(f"non_block: expected a bool, got {type(non_block).__name__}")
     if non_block:
         raise UnavailableError(
-            "non_block: expected False, as nobody could wait for such a run (rknn_wait): see "
+            "non_block: expected False, because rknn_wait needs a fence: use "
             "rknn_runtime.npu.raw.start"
         )
     with context.lock:
@@ -377,7 +377,7 @@ def mem_sync(memory: TensorMemory, mode: SupportsIndex) -> None:
     """Call ``rknn_mem_sync``.
 
     Args:
-        memory: Of a model or of the caller's.
+        memory: A memory of a model, or your own.
         mode: 1 to the device, 2 from it, 3 both.
 
     Raises:

@@ -70,7 +70,7 @@ class OutputSpec:
     """Describe how the runtime writes one output of a `Model`.
 
     The default is the NPU's own layout and elements, without conversion. The runtimes convert on
-    the CPU or with further work of the NPU, and differ in what they can convert:
+    the CPU or with extra work of the NPU. They support different conversions:
 
     ===================  =============================  =========================
     .                    librknnrt                      librknnmrt

@@ -70,7 +70,7 @@ class TensorInfo:
     name: str
     #: Logical, in the exporting framework's order.
     shape: tuple[int, ...]
-    #: None: a type that is not read.
+    #: None: a type that cannot be read.
     dtype: np.dtype[Any] | None
     is_image: bool
     #: ``real = (value - zero_point) * scale``; 0.0 where it is not quantized.
@@ -88,7 +88,7 @@ class NodeInfo:
     op: str
     name: str
     verdict: Verdict
-    #: Why it is not `Verdict.EXACT`; may be empty.
+    #: Why it is less than `Verdict.EXACT`; may be empty.
     reason: str
     #: Tasks of the NPU that are executed; 0: computed from its tensors.
     tasks: int
@@ -118,7 +118,7 @@ class Emulation:
 
     @property
     def uncertain(self) -> list[NodeInfo]:
-        """The nodes that are not exact, the least known first."""
+        """The inexact nodes, the least known first."""
         known = (Verdict.EXACT, Verdict.NOTHING)
         nodes = [node for node in self.nodes if node.verdict not in known]
         return sorted(nodes, key=lambda node: -node.verdict)

@@ -108,7 +108,7 @@ def _network_of(estimator: Any, example_input: object = None) -> _Network:
 
     The CPU scales features in float64: as the `StandardScaler` of a pipeline does, otherwise so
     that the examples have mean 0 and standard deviation 1, which the first layer compensates. With
-    examples, the last layer of a regressor gives targets that are scaled in the same way.
+    examples, the targets of a regressor's last layer are scaled in the same way.
     """
     scaler, perceptron = _parts(estimator)
     weights = [np.array(each, np.float64) for each in perceptron.coefs_]
@@ -164,7 +164,7 @@ def _parts(estimator: Any) -> tuple[Any, Any]:
 
 
 def _standard(scaler: Any, n_features: int) -> Scaling:
-    """Read a ``StandardScaler``, which has a mean even if it does not subtract it."""
+    """Read a ``StandardScaler``, which has a mean even if it subtracts none."""
     offset = scaler.mean_ if scaler.with_mean else np.zeros(n_features)
     scale = scaler.scale_ if scaler.with_std else np.ones(n_features)
     return _as_written(np.array(offset, np.float64), np.array(scale, np.float64))

@@ -368,7 +368,7 @@ class _Format(NamedTuple):
         replace_file(path, self.written(records))
 
     def kept(self, path: Path, chunk: tuple[Any, ...]) -> list[dict[str, Any]] | None:
-        """Return the records of a file; None: it does not exist, or is damaged, which is logged."""
+        """Return the records of a file; None if it is missing, or damaged, which is logged."""
         try:
             records = self.read(read_file(path, _MOST_RECORD_BYTES))
             images = sum(not isinstance(item, Segment) for item in chunk)

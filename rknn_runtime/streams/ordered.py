@@ -60,7 +60,7 @@ class Results(Iterator[Any]):
         self._at_end: Callable[[], None] | None = None
         self._window = _Window(ahead, max(1, batch), drop_oldest, on_drop, on_close)
         self._reader = _Reader(iter(frames), submit, self._window, copy)
-        # The thread refers to the window only, which does not keep this object alive.
+        # The thread refers to the window only, so that this object can be collected.
         weakref.finalize(self, self._window.close).atexit = False
 
     @property

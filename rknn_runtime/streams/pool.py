@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from rknn_runtime.vision.detections import Detections
 
-#: With one context per core, the core is idle while Python scales the next image and decodes the
-#: last one; with two it always has work.
+#: One context per core would leave the core idle while Python scales the next image and decodes the
+#: last one.
 _CONTEXTS_PER_CORE = 2
 _MOST_CONTEXTS = 64
 
@@ -49,7 +49,7 @@ class Pool(Closing):
     Thread-safe; use it as a context manager, or close it.
 
     Attributes:
-        core_masks: The cores that each context begins on; None: the runtime chooses.
+        core_masks: The cores that each context starts on; None: the runtime chooses.
         tasks: The task of each context, such as its `Detector`.
     """
 
@@ -177,8 +177,8 @@ class Pool(Closing):
             **options: For the call, such as ``color="BGR"``.
 
         Returns:
-            A future of the task's result or exception. It can be cancelled until a context has
-            begun with it.
+            A future of the task's result or exception. It can be cancelled until a context
+            has started it.
 
         Raises:
             ClosedError: The pool is closed.
@@ -198,7 +198,7 @@ class Pool(Closing):
 
         Returns:
             An awaitable of the task's result or exception. Cancelling it cancels the frame, unless
-            a context has begun with it.
+            a context has started it.
         """
         import asyncio  # here: it is a third of the time of a start
 
@@ -228,7 +228,7 @@ class Pool(Closing):
                 results that nobody has fetched is kept.
             copy: Copy every array. Needed if the source writes new frames into the same array;
                 otherwise such a source is refused.
-            ahead: How many frames may be read and not yet returned if nothing is dropped. None:
+            ahead: How many frames to read in advance if nothing is dropped. None:
                 twice the number of contexts.
             errors: ``"raise"``: raise the exception of a frame instead of returning its result.
                 ``"return"``: return it as the result, and continue.
@@ -345,7 +345,7 @@ class Pool(Closing):
 
     @property
     def working_s(self) -> float:
-        """For how long a context has been working at its frame at most, seconds.
+        """The longest time that a context has worked on its current frame, seconds.
 
         If it grows far beyond the time of a frame, the NPU or its driver hangs.
         """
@@ -357,12 +357,12 @@ class Pool(Closing):
         return self._closed.is_set()
 
     def close(self, timeout: float | None = None) -> None:
-        """Cancel the waiting frames, finish those in work, and release the contexts; idempotent.
+        """Cancel the waiting frames, finish the running ones, and release the contexts; idempotent.
 
         Nothing is released in a forked child or after the end of the interpreter.
 
         Args:
-            timeout: How long to wait for the frames in work, seconds; None: as long as it takes.
+            timeout: How long to wait for the running frames, seconds; None: as long as it takes.
 
         Raises:
             BufferError: An array that views a model's memory is alive.
@@ -382,7 +382,7 @@ class Pool(Closing):
                 job = self._jobs.get_nowait()
                 if job is not None:
                     job.cancel()
-        # Always: what was taken out may have been another close's word to the workers.
+        # Always: the jobs just removed may include the sentinels of another close.
         _dismiss(self._jobs, len(self._workers))
         if is_finalizing():
             return  # the workers never continue, perhaps in the middle of a run

@@ -72,11 +72,11 @@ class FrameSource(Iterator[Frame]):
     Attributes:
         name: The source as it was given, with ``***`` for a password in it.
         is_live: Whether frames are lost if nobody reads them: a camera, or a stream without end.
-        fps: Frames per second that a video, camera or stream states; 0: none.
+        fps: Frames per second that a video, camera or stream states; 0 if it states none.
         damaged: How many images of a live source were left out because their JPEG could not be
             decoded. The first is logged; 100 in a row end the source. Without `keep_jpeg` OpenCV
             decodes and does not report damage.
-        ended: Why a live source ended by itself; empty: it has not.
+        ended: Why a live source ended by itself; empty if it has not.
 
     Raises:
         ImportError: OpenCV or Pillow is not installed.

@@ -16,7 +16,7 @@ from rknn_runtime.npu.library import NAMES, SIMULATED, VARIABLE
 from rknn_runtime.rknnlite.install import DISTRIBUTIONS, make_wheel
 from rknn_runtime.sim.install import install_library
 
-#: Drivers of the kernel that ``librknn_board.so`` stands in for, and what they show.
+#: Kernel drivers that ``librknn_board.so`` stands in for, and their files.
 DRIVERS = {
     "rknpu": {
         "/dev/dri/renderD128": "",

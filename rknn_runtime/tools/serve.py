@@ -1,7 +1,7 @@
 """Show a live image and its results to browsers.
 
-The server is the standard library's: it adds 7 MB of memory and 40 ms to the start, starlette with
-uvicorn 15 MB and 250 ms, and boards have from 128 MB. uvicorn does not limit the time of slow
+The server is the standard library's, which adds 7 MB of memory and 40 ms to the start; starlette
+with uvicorn adds 15 MB and 250 ms, and some boards have 128 MB. uvicorn has no time limit for slow
 clients, so that code would be needed in either case.
 """
 

@@ -257,7 +257,7 @@ class Kind:
 
 
 def kept_kinds(driver: str) -> list[Kind]:
-    """Return what the open runtime learned of a driver on this kernel, by operator.
+    """Return the results of the open runtime's tests of a driver on this kernel, by operator.
 
     ``csrc/open/ask.c`` keeps lines ``good DIGEST OP`` and ``bad DIGEST OP: why``; the last one of a
     kind counts.

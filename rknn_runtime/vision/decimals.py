@@ -104,7 +104,7 @@ class Table:
                 self._bytes += texts.longest
 
     def text(self, n: int, values: Sequence[NDArray[Any]], are_finite: bool = False) -> str | None:
-        """Return the text of `n` objects, or None if a float should be finite and is not.
+        """Return the text of `n` objects, or None if a float is infinite or NaN and must be finite.
 
         Args:
             n: Number of objects.

@@ -303,9 +303,9 @@ class Detections:
         """Cut turned boxes out upright, as for a `TextRecognizer`.
 
         The first corner comes to the upper left, the second to the upper right; the image is
-        interpolated bilinearly and is black outside of its edges. Boxes that are half as high again
-        as wide are then turned by a quarter against the clock, so that text which runs downwards
-        lies.
+        interpolated bilinearly and is black outside of its edges. Boxes at least 1.5 times as
+        high as wide are then turned by 90 degrees, counter-clockwise, so that vertical text
+        becomes horizontal.
 
         Args:
             image: As for `draw`; the corners are in its pixels.
@@ -411,9 +411,9 @@ class Detections:
 
         Draws boxes (or oriented boxes), masks, the largest below, keypoints, and a caption for
         each object: the name (or the class number), the number of its track, such as ``#3``, if it
-        has one, and the confidence in percent. Lines and
-        letters grow with the image; letters shrink with small boxes, and a caption that would
-        hide a box is left out. COCO's persons have blue left limbs and orange right ones.
+        has one, and the confidence in percent. Lines and letters grow with the image; letters
+        shrink with small boxes, and a caption that would hide a box is left out. COCO's persons
+        have blue left limbs and orange right ones.
         Only the part of a mask inside its box is drawn. Captions need Pillow.
 
         Args:
@@ -511,7 +511,7 @@ class Detections:
         return self._json(labels, are_finite=True)
 
     def _json(self, labels: Labels | None, are_finite: bool = False) -> str:
-        """Do as `to_json` on one line; numbers that are not finite make no JSON."""
+        """Do as `to_json` on one line; infinite numbers and NaN make no JSON."""
         names, corners, tracks = self._names_by(labels), self.xyxyxyxy, self.tracker_id
         ids, masks, numbers = self.class_id, None, None
         table: Callable[..., Table] = _in_json

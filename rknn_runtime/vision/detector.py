@@ -28,7 +28,7 @@ class Detector(ImageModel):
 
     The image is scaled straight into NPU memory, and the outputs are decoded where the NPU wrote
     them. Several threads may share a detector; calls wait for each other, and nothing else runs
-    the model in the middle of a call. You close the model, at any time.
+    the model in the middle of a call. Close the model yourself, at any time.
 
     A model that was converted for NV12 (``inputs_yuv_fmt``) takes NV12 camera frames of its input
     size unchanged; the NPU converts the colours.
@@ -40,7 +40,7 @@ class Detector(ImageModel):
             ``.yaml`` with ``names``. None: those in the model's custom string, if it is JSON with
             ``"labels"``.
         conf_threshold: The smallest confidence that counts.
-        iou_threshold: A box is dropped if its IoU with a more confident one of its class is above.
+        iou_threshold: A box is dropped if its IoU with a more confident box of its class is larger.
         head: The head of the model, a key of `rknn_runtime.vision.heads.HEADS`: a family
             (``"yolov8"``) or a form of it (``"yolov8-split"``). ``"auto"`` takes the head, with
             its ``"options"``, that the model's custom string names if it is JSON with ``"head"``,
@@ -49,14 +49,14 @@ class Detector(ImageModel):
         input_color: Channel order that the model was converted for, ``"RGB"`` or ``"BGR"``.
             None: ``input.color`` of a JSON custom string, otherwise BGR if the file's channels
             were swapped for calibration (``quant_img_RGB2BGR``), otherwise RGB.
-        pad_value: 0..255 around the image.
-        stretch: Fill the model's input and ignore proportions, for a network trained like that.
+        pad_value: Grey level around the image, 0..255.
+        stretch: Stretch images to the model's input, for a network that was trained so.
         **options: For the decoder: `class_agnostic`, `max_detections`, `max_candidates`, and
             options of the head's decoder, such as `anchors` or `normalized`.
 
     Attributes:
         model: The model.
-        head: The form of the head that was taken.
+        head: The form of the head in use.
         decoder: Its decoder, in pixels of the model's input. You can also call it with your own
             outputs; thresholds that you set in it apply to the detector, too.
         labels: Names of the classes, or None.

@@ -31,8 +31,8 @@ _FORMATS = ("BMP", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 #: Pixels of an image file unless RKNN_MAX_PIXELS says otherwise: decoding takes 10 bytes of each.
 _MOST_PIXELS = 64_000_000
 _TURNED = 0x0112  # EXIF's orientation: 1 or nothing is upright, 5 to 8 a quarter turn
-#: Pixels on each axis that a JPEG decoded at less than its size keeps for one of the model's. With
-#: fewer, its objects differ more from those of the same image given as an array.
+#: Pixels on each axis that a JPEG decoded at a smaller size keeps for one pixel of the model. With
+#: fewer, detections differ more from those in the same image at full size.
 _RESERVE = 2
 #: Pixels that go from Pillow to NumPy at a time. All at once would need two more copies.
 _BAND_PIXELS = 1 << 18

@@ -442,7 +442,7 @@ def _native_letterbox(
     image: tuple[Any, ...] = (),
     order: tuple[int, ...] = (),
 ) -> Any:
-    """Return an ``rkr_letterbox *``, which does not keep the frame's memory alive.
+    """Return an ``rkr_letterbox *``. Keep the frame's memory alive yourself.
 
     Args:
         rows: The frame, as `pixel_rows` describes it.

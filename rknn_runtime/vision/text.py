@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-#: The confidence from which a line is turned round, as in PaddleOCR.
+#: The smallest confidence to turn a line by 180 degrees, as in PaddleOCR.
 _SURE = 0.9
 
 
@@ -303,8 +303,8 @@ class TextReader:
     Args:
         detector: Finds the lines.
         recognizer: Reads them.
-        direction: Tells lines that stand on their heads, class 1, such as PP-OCR's classifier of
-            text lines: where it is surer than 0.9, the line is turned round before it is read.
+        direction: A classifier of upside-down lines (class 1), such as PP-OCR's: if it is surer
+            than 0.9, the line is turned before it is read.
         conf_threshold: Lines below this confidence, and empty ones, are dropped.
     """
 

@@ -103,7 +103,7 @@ def test_a_batch_has_no_duplicates(control, kind):
     data = recorded(inputs=[batch]).data
     with (
         kind(data, library="sim") as model,
-        pytest.raises(UnavailableError, match="a model of several images a run"),
+        pytest.raises(UnavailableError, match="a model of several images per run"),
     ):
         model.duplicate()
     assert control.calls("rknn_dup_context") == 0

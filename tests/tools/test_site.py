@@ -81,7 +81,7 @@ def test_every_option_is_in_the_reference(command: str) -> None:
     for action in from_package.parser_of(command)._actions:
         names = [option for option in action.option_strings if option.startswith("--")]
         assert action.help == SUPPRESS or told | {"--help"} >= set(names)
-    assert "Examples" not in section and f"  rknn-runtime {command}" in section
+    assert "Examples" not in section and f"\nrknn-runtime {command}" in section
 
 
 def test_every_exception_is_in_the_reference() -> None:

@@ -13,6 +13,7 @@ from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 
 from rknn_runtime.cli.main import COMMANDS, make_parser
 from rknn_runtime.cli.verify import ASKED
@@ -26,7 +27,7 @@ __all__ = ["PAGES", "causes", "exceptions", "options", "products", "questions"]
 #: The answers of boards, which readers add.
 ANSWERS = Path(__file__).resolve().parents[2] / "docs" / "answers.csv"
 #: argparse's own groups; Python 3.9 has the last.
-_UNTITLED = ("positional arguments", "options", "optional arguments")
+UNTITLED = ("positional arguments", "options", "optional arguments")
 #: Modules with exceptions of their own.
 MODULES = ("errors", "conversion.environment", "conversion.toolkit", "sim.emulator")
 
@@ -44,17 +45,13 @@ def parser_of(command: str) -> ArgumentParser:
     return dict(commands)[command]  # type: ignore[call-overload, no-any-return]
 
 
-def typed(action: Action) -> str:
-    """An argument as it is typed."""
-    value = "" if action.nargs == 0 else action.metavar or action.dest.upper()
-    return f"`{', '.join(action.option_strings)} {value}`".replace("` ", "`").replace(" `", "`")
-
-
-def meaning(parser: ArgumentParser, action: Action) -> str:
-    """The help of an argument, with its choices."""
-    text = parser._get_formatter()._expand_help(action)
+def row(parser: ArgumentParser, action: Action) -> tuple[str, str]:
+    """An argument as it is typed, and its help with the choices."""
     choices = ", ".join(f"`{each}`" for each in action.choices or ())
-    return f"{text}{choices and f' ({choices})'}".replace("|", "\\|").replace("*", "\\*")
+    value = action.metavar or ("" if action.nargs == 0 else action.dest.upper())
+    typed = f"{', '.join(action.option_strings)} {value}".strip()
+    help_ = parser._get_formatter()._expand_help(action).replace("*", "\\*")
+    return f"`{typed}`", f"{help_}{choices and f' ({choices})'}"
 
 
 def options() -> str:
@@ -63,16 +60,16 @@ def options() -> str:
     for command in COMMANDS:
         parser = parser_of(command)
         about, _, examples = (parser.description or "").partition("\n\nExamples:\n")
-        parts += [f"## {command}", about, f"```\n{examples}```"]
+        parts += [f"## {command}", about, f"```\n{dedent(examples)}```"]
+        tables: dict[str, list[tuple[str, str]]] = {}
         for group in parser._action_groups:
-            title = group.title if group.title not in _UNTITLED else ""
-            rows = [
-                (typed(each), meaning(parser, each))
+            title = "argument" if group.title in UNTITLED else str(group.title)
+            tables.setdefault(title, []).extend(
+                row(parser, each)
                 for each in group._group_actions
                 if each.help != SUPPRESS and each.dest != "help"
-            ]
-            if rows:
-                parts.append(table(f"{title},", rows))
+            )
+        parts += [table(f"{title},meaning", rows) for title, rows in tables.items()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -135,6 +132,7 @@ WITHOUT_FACTS = {
 }
 #: Causes of rules whose text is a fact alone.
 CAUSES = {
+    "chip-not-served": "this package does not serve the chip; the simulated NPU works here",
     "library-chip": "the library is for another chip, or older than the chip: RK3562 needs 1.5.0, "
     "RK3576 2.0.0",
     "library-damaged": "the library is a web page, a pointer of Git LFS, or damaged",
@@ -153,7 +151,7 @@ def told(text: str) -> str:
     """A text of a rule, in which facts are left out or three dots."""
     text = re.sub(r" \(\{found[^}]*\}\)|:? \{found\}$", "", " ".join(text.split()))
     text = re.sub(r"(?<!\{)\{([^{}]+)\}", lambda fact: WITHOUT_FACTS.get(fact[1], "…"), text)
-    return text.replace("{{", "{").replace("}}", "}").replace("|", "\\|")
+    return text.replace("{{", "{").replace("}}", "}")
 
 
 def causes() -> str:
@@ -161,17 +159,16 @@ def causes() -> str:
     rows = {}
     for rule in RULES:
         cause = told(rule.text).replace("*", "\\*")
-        if len(cause.split()) < 5:
+        if cause.startswith("….") or len(cause.split()) < 5:
             cause = CAUSES[rule.name]
-        lines = [told(line) for line in rule.cure.splitlines() if "{facts." not in line]
-        cure = "<br>".join(f"`{line}`" for line in lines)
-        rows[rule.name, cause] = (f"`{rule.name}`", cause, cure)
+        lines = [f"`{told(line)}`" for line in rule.cure.splitlines() if "{facts." not in line]
+        rows[rule.name, cause] = (f"`{rule.name}`", "<br>".join([cause, *lines]))
     return f"""# Causes
 
 Every cause that [`rknn-runtime doctor`](../troubleshooting.md) knows, in the order of its report.
 It prints them with the facts of the machine, on which cures without a command depend.
 
-{table("rule,cause,repair", rows.values())}
+{table("rule,cause and repair", rows.values())}
 """
 
 

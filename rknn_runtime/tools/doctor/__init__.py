@@ -74,7 +74,7 @@ def doctor(
     log: str | os.PathLike[str] | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> Diagnosis:
-    """Say why models do not run here.
+    """Find out why models do not run here.
 
     Args:
         model: A .rknn file to check. If nothing else is wrong and ``root`` is /, it is also loaded

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FACES = ("retinaface", "scrfd", "yunet", "yolov5-face")
 #: Eyes, nose, corners of the mouth; the person's right ones, which are on the left, first.
 POINTS = 5
-#: Sides of the square prior boxes in pixels, finest scale first: RetinaFace's, and those of RFB and
+#: Sides of the square prior boxes in pixels, finest scale first: of RetinaFace, then of RFB and
 #: slim of Face-Detector-1MB-with-landmark.
 RETINAFACE_PRIORS = ((16, 32), (64, 128), (256, 512))
 #: Width and height in pixels, finest scale first, of deepcam-cn/yolov5-face.
@@ -397,8 +397,7 @@ class AnchorFaceDecoder(_FaceDecoder, AnchorDecoder):
     the upper left corner of the cell. For ``keypoints`` see
     `RetinaFaceDecoder`. (Formulas and anchors: deepcam-cn/yolov5-face.)
 
-    Arguments and exceptions are as for `AnchorDecoder`; without `anchors` those of YOLOv5-face are
-    taken.
+    Arguments and exceptions are as for `AnchorDecoder`; `anchors` defaults to YOLOv5-face's.
     """
 
     _read = staticmethod(read_anchor_faces)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.letterbox import LetterboxTransform
 from rknn_runtime.vision.plausibility import Symptom, coarse_keypoints
 
-#: Bins of each distance, if they are not told by an output of boxes alone.
+#: Bins of each distance, if no output of boxes alone shows their number.
 _JOINED_BINS = 16
 
 

@@ -104,8 +104,8 @@ _RATIOS = (1.0, 2.0, 0.5, 3.0, 1 / 3)
 def ssd_anchors() -> list[list[tuple[float, float]]]:
     """Return width and height of the anchors of each scale as parts of the input.
 
-    Those of TensorFlow's object detection with six scales (``ssd_anchor_generator``): three of the
-    first scale, then six each.
+    They are TensorFlow's with six scales (``ssd_anchor_generator``): three of the first scale, then
+    six each.
     """
     step = (_HIGHEST - _LOWEST) / (_SCALES - 1)
     sizes = [*(_LOWEST + step * i for i in range(_SCALES)), _LAST]

@@ -246,7 +246,7 @@ class _Cells:
     def confidence(
         self, scores: Any, place: Placement, size: tuple[int, ...], logits: bool
     ) -> NDArray[np.float32]:
-        """Return those of the highest class, or of the only one, for each pixel."""
+        """Return the values of the highest class, or of the only one, for each pixel."""
         values = pointer(self._values.reshape(-1))
         if len(self._scratch) > 1:
             status = lib.rkr_confidence(scores, self._softmax, pointer(self._scratch), values)

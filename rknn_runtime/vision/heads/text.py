@@ -261,7 +261,7 @@ def _beam_search(
     steps: NDArray[np.float64], blank: int, width: int
 ) -> tuple[tuple[int, ...], float]:
     """Return the most probable text, and its probability by character."""
-    # Of each text: the probability of the ways that end with a blank, and of the others.
+    # For each text, the probability of the paths that end with a blank, and of the others.
     texts: dict[tuple[int, ...], list[float]] = {(): [1.0, 0.0]}
     lost = 0.0  # the logarithm of what was divided by
     for step in steps:
