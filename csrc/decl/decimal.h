@@ -38,8 +38,8 @@ typedef struct {
 } rkr_cell;
 
 /* The cells of `n` objects, whose values are in an array for each cell, `end` after each object;
- * `between` columns and `between_rows`, at most 8 bytes each. Returns the bytes written, or 0 if
- * all floats have to be finite and one is not. `out` has room for `before` and `end` and the
+ * `between` columns and `between_rows`, at most 8 bytes each. Returns the bytes written, or 0 if a
+ * float is infinite or NaN and all must be finite. `out` has room for `before` and `end` and the
  * longest texts of all objects, RKR_DECIMAL_BYTES for each float and RKR_INTEGER_BYTES for each
  * integer. */
 size_t rkr_table_text(const rkr_cell *cells, size_t n_cells, const void *const *values, size_t n,

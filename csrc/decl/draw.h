@@ -20,15 +20,15 @@ int rkr_fill_boxes(const rkr_canvas *canvas, const int32_t *boxes, const uint8_t
 
 /* Draw `count` lines with round ends and smooth edges, the last one on top: x and y of one
  * end, of the other, and half of the thickness. Pixel (y, x) has its centre at y + 1/2,
- * x + 1/2. A line from a point to itself is a disc. RKR_ERR_NAN: a number that is not finite;
+ * x + 1/2. A line from a point to itself is a disc. RKR_ERR_NAN: an infinite number or NaN;
  * RKR_ERR_ARGUMENT: a negative thickness. */
 int rkr_draw_lines(const rkr_canvas *canvas, const float *lines, const uint8_t *colors,
                    size_t count);
 
-/* Blend one colour over the pixels under a stencil: 0 leaves a pixel as it is, 255 gives it
- * the colour, between them (pixel * (255 - s) + color * s) / 255, rounded. Byte (y, x) of the
- * stencil is at y * stencil_width + x and falls on pixel (top + y, left + x). A stencil may be
- * empty. RKR_ERR_SHAPE: one of its sides is beyond 2^20, or stencil_len is too short. */
+/* Blend one colour over the pixels under a stencil: 0 keeps a pixel, 255 gives it the colour, other
+ * values mix them: (pixel * (255 - s) + color * s) / 255, rounded. Byte (y, x) of the stencil is at
+ * y * stencil_width + x and falls on pixel (top + y, left + x). A stencil may be empty.
+ * RKR_ERR_SHAPE: one of its sides is beyond 2^20, or stencil_len is too short. */
 int rkr_blend_stencil(const rkr_canvas *canvas, const uint8_t *stencil, size_t stencil_len,
                       size_t stencil_height, size_t stencil_width, int32_t left, int32_t top,
                       const uint8_t *color);
@@ -39,7 +39,8 @@ int rkr_blend_stencil(const rkr_canvas *canvas, const uint8_t *stencil, size_t s
  * caption's upper left pixel, inside the image as far as that is large enough, or -1, -1 where
  * nothing of the box is in the image. An earlier caption is placed first.
  *
- * RKR_ERR_ARGUMENT: a null pointer. RKR_ERR_NAN: a box that is not finite. RKR_ERR_SHAPE: a side
- * of the image or of a caption that is below 0 or beyond 2^20. RKR_ERR_OVERFLOW: as above. */
+ * RKR_ERR_ARGUMENT: a null pointer. RKR_ERR_NAN: a box with an infinite number or NaN.
+ * RKR_ERR_SHAPE: a side of the image or of a caption that is below 0 or beyond 2^20.
+ * RKR_ERR_OVERFLOW: as above. */
 int rkr_place_captions(const float *boxes, const int32_t *widths, size_t count, int32_t height,
                        int32_t image_height, int32_t image_width, int32_t *corners);

@@ -106,10 +106,10 @@ typedef struct {
 typedef int rkr_emu_open_fn(const uint8_t *bytes, size_t size, uint32_t graph, rkr_emu **out,
                             char *error, size_t error_size);
 
-/* Memory of somebody else for a machine, such as what an NPU can reach: `get` returns zeroed bytes
- * that last longer than the emulator, or NULL. If `page` is not 0 and the file leaves a choice, the
- * first `constants` of them may lie elsewhere: a multiple of `page`, over whose end no task
- * reaches, and written while the model is opened alone. Else `constants` is 0. */
+/* The caller's memory for a machine, such as memory that an NPU can reach: `get` returns zeroed
+ * bytes that last longer than the emulator, or NULL. If `page` is not 0 and the file leaves a
+ * choice, the first `constants` of them may lie elsewhere: a multiple of `page`, over whose end no
+ * task reaches, and written while the model is opened alone. Else `constants` is 0. */
 typedef struct {
     void *self;
     void *(*get)(void *self, size_t constants, size_t bytes);
@@ -119,8 +119,8 @@ typedef struct {
     uint32_t cores, core;
 } rkr_emu_memory;
 
-/* The same in that memory, with the commands kept for rkr_emu_get_commands. The tasks of several
- * cores are in the order of their nodes, those of a node by core. */
+/* The same in that memory, with the commands kept for rkr_emu_get_commands. Tasks of several cores
+ * are sorted by node, then by core. */
 typedef int rkr_emu_open_in_fn(const uint8_t *bytes, size_t size, uint32_t graph,
                                const rkr_emu_memory *memory, rkr_emu **out, char *error,
                                size_t error_size);
@@ -133,7 +133,7 @@ typedef struct {
     uint32_t uses_lut;
     uint32_t loads_lut;
     uint32_t pools;         /* by the PPU */
-    uint32_t next_flags;    /* what the file has beside the amount of the task behind it */
+    uint32_t next_flags;    /* the file's flags next to the amount of the following task */
     uint32_t is_understood; /* its addresses are checked, too */
     uint32_t core;          /* of those that share the work */
     uint32_t number;        /* among the file's tasks */
@@ -147,7 +147,7 @@ typedef int rkr_emu_get_task_fn(const rkr_emu *emu, uint32_t task, rkr_emu_task 
  * out in full so that they rely on no other task. `*count` is the room, then how many there are.
  * RKR_ERR_OVERFLOW and nothing written if it is too small, RKR_EMU_ERR_UNKNOWN if nobody knows the
  * words for these inputs, or for a container of toolkits up to 1.5.0. The four words that lead to
- * the next task are not among them. */
+ * the next task are left out. */
 typedef int rkr_emu_get_commands_fn(const rkr_emu *emu, uint32_t task, int is_whole,
                                     const uint32_t base[2], uint64_t *words, size_t *count);
 
@@ -160,9 +160,10 @@ typedef rkr_npu *rkr_npu_open_fn(const char *soc, uint8_t *memory, size_t bytes)
 /* Leave values in its registers and tables as another program might. */
 typedef void rkr_npu_scramble_fn(rkr_npu *npu, uint32_t seed);
 
-/* Fetch and execute `tasks` tasks, the first from `address` with `amount` as the register of that
- * name has it, the others as the commands say. `interrupts` gets those of the last. Returns how
- * many were executed: less than all where commands are none. `base`: see rkr_emu_info. */
+/* Fetch and execute `tasks` tasks: the first from `address`, with `amount` as in the register of
+ * that name, the others as the commands say. `interrupts` gets the interrupts of the last task.
+ * Returns how many were executed: less than all where commands are none. `base`: see rkr_emu_info.
+ */
 typedef uint32_t rkr_npu_run_fn(rkr_npu *npu, uint32_t address, uint32_t amount, uint32_t tasks,
                                 uint32_t base, uint32_t *interrupts);
 
@@ -182,8 +183,8 @@ typedef int rkr_emu_get_tensor_fn(const rkr_emu *emu, uint32_t tensor, rkr_emu_t
 typedef int rkr_emu_get_node_fn(const rkr_emu *emu, uint32_t node, rkr_emu_node *out);
 
 /* Execute the commands of each node once on random values, and compare them with what its operator
- * is defined to give. A node that fails gets RKR_EMU_DECODED and a reason. The memory is left as it
- * was. Once is enough: later calls do nothing. */
+ * is defined to give. A node that fails gets RKR_EMU_DECODED and a reason. The memory is unchanged
+ * afterwards. Once is enough: later calls do nothing. */
 typedef int rkr_emu_try_fn(rkr_emu *emu);
 
 /* The tensors of the inputs and outputs: `tensors` has room for that many. */

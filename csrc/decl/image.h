@@ -31,7 +31,7 @@ int rkr_resize_luma_uint8(const uint8_t *src, size_t src_len, size_t src_height,
 
 /* Resample an image by an affine map: pixel (x, y) of the result is the source at
  * (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]), interpolated bilinearly; pixels have their
- * centres at whole numbers, and what lies outside of the source is 0, as in OpenCV's warpAffine
+ * centres at whole numbers, and pixels outside of the source are 0, as in OpenCV's warpAffine
  * with its inverse map. The rows of dst follow one another. `channels` is 1 to 4; sides are
  * 1..2^20. Errors are as for rkr_resize_bilinear_uint8; on an error dst stays untouched. */
 int rkr_warp_affine_uint8(const uint8_t *src, size_t src_len, size_t src_height, size_t src_width,
@@ -81,7 +81,7 @@ int rkr_resize_yuv_uint8(const rkr_yuv_image *src, uint8_t *dst, size_t dst_len,
 
 /* A frame, and where in it images of one size go. Byte (y, x, c) of frame and image is as above,
  * and channel c of the frame is the image's channel order[c]; or with `luma` its only channel is
- * that of rkr_resize_luma_uint8. */
+ * computed as by rkr_resize_luma_uint8. */
 typedef struct {
     uint8_t *frame;
     size_t len, frame_height, frame_width, frame_stride, frame_channels; /* 1 to 4 channels */
@@ -92,7 +92,7 @@ typedef struct {
     int luma;
 } rkr_letterbox;
 
-/* Fill what of a frame is outside of the image's place with `color`. The image's own numbers are
+/* Fill the part of a frame outside of the image's place with `color`. The image's own numbers are
  * ignored.
  *
  * RKR_ERR_ARGUMENT: a null pointer, a number of channels. RKR_ERR_SHAPE: an empty frame, a place
@@ -110,7 +110,7 @@ int rkr_letterbox_uint8(const rkr_letterbox *letterbox, const uint8_t *image);
  * letterbox's numbers of an image are ignored. */
 int rkr_letterbox_yuv_uint8(const rkr_letterbox *letterbox, const rkr_yuv_image *image, int bgr);
 
-/* Where an image lies in its letterbox, in pixels. The resized sides are not 0. */
+/* Where an image lies in its letterbox, in pixels. The resized sides must be above 0. */
 typedef struct {
     double top, left;
     double image_height, image_width;
@@ -118,6 +118,6 @@ typedef struct {
 } rkr_placement;
 
 /* Map n boxes xyxy from a letterbox to its image, in double precision, cut off at the image's
- * edges: (x - left) * image_width / resized_width, and y likewise. `boxes` and `out` have 4 * n
+ * edges: (x - left) * image_width / resized_width, and the same for y. `boxes` and `out` have 4 * n
  * numbers and may be the same. RKR_ERR_ARGUMENT: a null pointer. */
 int rkr_boxes_to_image(const float *boxes, size_t n, const rkr_placement *placement, float *out);

@@ -32,8 +32,8 @@ int rkr_unpack_int4(const uint8_t *src, size_t src_len, int8_t *dst, size_t dst_
 typedef struct {
     const char *soc;
     uint32_t group_bytes; /* of native A and C */
-    uint32_t tile_n;      /* columns of a tile of B where A is float16; int8: 2, int4: 4 times */
-    uint32_t tile_k;      /* rows of it, likewise; 32 where A is not float16 */
+    uint32_t tile_n;      /* columns of a tile of B if A is float16; int8 2, int4 4 times these */
+    uint32_t tile_k;      /* rows of a tile of B if A is float16; else 32 */
     uint32_t segment_k;   /* rows of native B that lie one after another; 0: all */
     uint32_t limit_k;     /* most rows of B; 0: not known */
     uint32_t types;

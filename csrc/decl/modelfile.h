@@ -90,7 +90,7 @@ int rkr_check_model(rkr_model *model);
 typedef struct {
     rkr_text name;
     uint32_t type;       /* of an element, numbered as in ONNX: 3 int8, 10 float16 */
-    uint32_t elem_bytes; /* 0: a type that is not read */
+    uint32_t elem_bytes; /* 0: an unsupported type */
     uint32_t layout;
     uint32_t kind; /* 1 input, 2 output, 3 internal; others are constant */
     uint32_t is_pixel;
@@ -139,13 +139,13 @@ int rkr_read_tensor(rkr_model *model, const rkr_model_graph *graph, uint32_t ind
                     rkr_model_tensor *out);
 int rkr_read_node(rkr_model *model, const rkr_model_graph *graph, uint32_t index,
                   rkr_model_node *out);
-/* All inputs, or all outputs, with what the file tells to report of them. */
+/* All inputs, or all outputs, with the attributes that the file gives. */
 int rkr_read_ports(rkr_model *model, const rkr_model_graph *graph, uint32_t is_output,
                    rkr_model_tensor *out);
 
-/* What becomes of the values of an input: (value - mean) / std. */
+/* How the values of an input are normalized: (value - mean) / std. */
 typedef struct {
-    uint32_t count;  /* channels for which the file says it, at most 16; 0: none */
+    uint32_t count;  /* channels with values in the file, at most 16; 0: none */
     uint32_t is_one; /* 1: all channels of the input have the first one */
     float mean[16];
     float std[16];

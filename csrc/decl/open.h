@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the open runtime exports beside the vendor's API, one typedef each: `NAME_fn`. A client
- * finds them with dlsym, and rknn_open_message tells it which runtime this is. */
+ * Exports of the open runtime in addition to the vendor's API, one typedef each: `NAME_fn`. A
+ * client finds them with dlsym, and rknn_open_message tells it which runtime this is. */
 
 #define RKNN_OPEN_NOTHING 0 /* no work: the ends of the graph */
 #define RKNN_OPEN_NPU 1

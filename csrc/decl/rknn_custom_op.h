@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The ABI of custom operators of librknnrt as facts, in our own words: operators of a model that
- * the runtime leaves to functions of its client. `make abi HEADER=...` compares it with a header
- * beside that one.
+ * the runtime leaves to functions of its client. `make abi HEADER=...` compares it with a vendor
+ * header.
  *
  * Read verbatim by CFFI, as rknn_types.h is. */
 
-/* Of an init function: the runtime shall use its own implementation. */
+/* Returned by an init function: the runtime shall use its own implementation. */
 #define RKNN_WARNING_SKIP_CUSTOM_OP_COMPUTE -14
 
 typedef enum { RKNN_TARGET_TYPE_CPU = 1, RKNN_TARGET_TYPE_GPU = 2 } rknn_target_type;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * The ABI of the matrix multiplication of librknnrt as facts, in our own words: C = A * B, of
- * (M, K) by (K, N). A context of it has its own functions, and those of memories (create, sync,
- * destroy) of the main API. `make abi HEADER=...` compares it with a header beside that one.
+ * (M, K) by (K, N). Its contexts have their own functions, and use the main API's functions for
+ * memories (create, sync, destroy). `make abi HEADER=...` compares it with a vendor header.
  *
  * Runtimes before 2.0 read the 16-bit layout and kind of quantization of B as one 32-bit number,
- * and those of A and C likewise: with kinds of 0 both are the same bytes.
+ * and also those of A and C: with kinds of 0 both are the same bytes.
  *
  * Read verbatim by CFFI, as rknn_types.h is. */
 

@@ -4,7 +4,7 @@
  * runtime libraries lay them out in memory. Written for interoperability in our
  * own words; `make abi HEADER=...` compares every line with a vendor header.
  *
- * Read verbatim by CFFI, so: no preprocessor besides `#define NAME number`.
+ * Read verbatim by CFFI, so the only preprocessor lines are `#define NAME number`.
  * shim.c asserts every size and offset for 32-bit and 64-bit. */
 
 #define RKNN_MAX_DIMS 16

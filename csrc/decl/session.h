@@ -60,7 +60,7 @@ int rkr_session_init_matmul(rkr_session *session, rknn_matmul_info *info, uint32
  * functions below; no other memory of the session ever has that number. */
 int rkr_session_create_mem(rkr_session *session, uint64_t size, uint64_t alloc_flags, uint64_t *id);
 
-/* rknn_create_mem_from_fd, likewise: `size` bytes that begin `offset` bytes behind the start of a
+/* rknn_create_mem_from_fd, in the same way: `size` bytes from `offset` bytes after the start of a
  * DMA-BUF. RKR_IMPORT_MAP: mapped for the CPU; the runtime is told the address of the DMA-BUF's
  * start. RKR_IMPORT_OWN: the descriptor is closed with the memory, when this call succeeds.
  * RKR_ERR_SHAPE when the file is shorter, RKR_ERR_LOAD when it cannot be mapped (errno says
@@ -70,13 +70,13 @@ int rkr_session_create_mem(rkr_session *session, uint64_t size, uint64_t alloc_f
 int rkr_session_import_fd(rkr_session *session, int32_t fd, uint32_t size, int32_t offset,
                           uint32_t flags, uint64_t *id);
 
-/* rknn_create_mem_from_phys, likewise; `virt` is what the CPU sees of it, NULL for nothing. */
+/* rknn_create_mem_from_phys, in the same way; `virt` is its address for the CPU, or NULL. */
 int rkr_session_import_phys(rkr_session *session, uint64_t phys, void *virt, uint32_t size,
                             uint64_t *id);
 
-/* rknn_run with non_block, of a context that was made with RKNN_FLAG_FENCE_OUT_OUTSIDE: it goes on
- * when this returns RKR_OK, and the session is closed by who has waited for it. `fence_fd`: what
- * it waits for, with RKNN_FLAG_FENCE_IN_OUTSIDE; else -1. */
+/* rknn_run with non_block, of a context that was made with RKNN_FLAG_FENCE_OUT_OUTSIDE: the run
+ * continues after this returns RKR_OK. Close the session only after rkr_session_wait. `fence_fd`:
+ * the fence that the run waits for, with RKNN_FLAG_FENCE_IN_OUTSIDE; else -1. */
 int rkr_session_start(rkr_session *session, uint64_t frame_id, int32_t fence_fd);
 
 /* rknn_wait for that run, once, as the runtime forgets the fence; RKR_OK when none is in flight.
@@ -94,9 +94,9 @@ uint8_t *rkr_session_data(const rkr_session *session, uint64_t id);
 int rkr_session_destroy_mem(rkr_session *session, uint64_t id);
 
 /* rknn_destroy_mem for every memory, then rknn_destroy (rknn_matmul_destroy), unless a child uses
- * the context; tries all of them. Returns the status of the latter, of its own context or of a
+ * the context; tries all of them. Returns the status of rknn_destroy, for its own context or a
  * parent's that waited for this one, and in `*memory_status` the first failure of the others, or
- * RKNN_SUCC. A closed session is left alone. */
+ * RKNN_SUCC. Does nothing for a closed session. */
 int rkr_session_close(rkr_session *session, int *memory_status);
 
 /* Forget everything and release nothing: in a forked child. */

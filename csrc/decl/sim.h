@@ -80,12 +80,12 @@ typedef void rknn_sim_message_fn(char *text, size_t text_size);
  * environment said otherwise. RKNN_ERR_PARAM_INVALID for any other mode. */
 typedef int rknn_sim_caches_fn(int mode);
 
-/* The SoC whose NPU multiplies matrices from now on (what a model is for, its bundle says); NULL
- * to ask only. `text` (may be NULL) receives the one of before, cut to text_size and
- * NUL-terminated: at first that of the environment, or rk3588. RKNN_ERR_PARAM_INVALID for a name
- * of 0 or more than 15 characters, or of others than a to z and digits. */
+/* The SoC whose NPU multiplies matrices from now on; models name their own. NULL only asks. `text`
+ * (may be NULL) receives the previous SoC, cut to text_size and NUL-terminated: at first the
+ * environment's, or rk3588. RKNN_ERR_PARAM_INVALID for a name of 0 or more than 15 characters, or
+ * with characters other than a to z and digits. */
 typedef int rknn_sim_soc_fn(const char *name, char *text, size_t text_size);
 
-/* Forget failures that wait, latency, speeds, the bus, call counts, violations and the last
+/* Reset planned failures, latency, speeds, the bus, call counts, violations and the last
  * message. */
 typedef void rknn_sim_reset_fn(void);

@@ -8,11 +8,11 @@
  * keep the order of the predictions in the head. */
 
 /* A tensor of one image in native memory. Channel c of cell p (p = y * width + x) is
- * element ((c / c2) * plane + p) * c2 + c % c2: NC1HWC2 as it is, NCHW with c2 = 1, and
- * NHWC with c2 = channels. `plane` >= height * width counts the cells from one channel
- * group to the next, `n_bytes` what may be read from `data`. `type` is an
- * rknn_tensor_type: INT8, UINT8 or INT16 (real = (q - zero_point) * scale), FLOAT16 or
- * FLOAT32 (zero_point and scale ignored). `data` is aligned to its element. */
+ * element ((c / c2) * plane + p) * c2 + c % c2: NC1HWC2 itself, NCHW with c2 = 1, and NHWC with c2
+ * = channels. `plane` >= height * width counts the cells from one channel group to the next,
+ * `n_bytes` what may be read from `data`. `type` is an rknn_tensor_type: INT8, UINT8 or INT16 (real
+ * = (q - zero_point) * scale), FLOAT16 or FLOAT32 (zero_point and scale ignored). `data` is aligned
+ * to its element. */
 typedef struct {
     const void *data;
     size_t n_bytes;
@@ -37,12 +37,12 @@ typedef struct {
     int32_t class_agnostic;
 } rkr_yolo_options;
 
-/* Where results go: `capacity` rows each, of which the first `count` are those of the last
- * frame. xyxy: 4 floats a row, in pixels of the model's input, or of the image where a placement
- * was given. corners: x and y of the 4 corners of an oriented box, whose upright hull xyxy then
- * is, always in pixels of the input; NULL for other heads. source: position of the prediction in
- * the head (branch, anchor, cell). columns: all of xyxy, confidence and class_id once more, one
- * right after the other: 24 * count bytes. */
+/* Where results go: `capacity` rows each, of which the first `count` belong to the last frame.
+ * xyxy: 4 floats a row, in pixels of the model's input, or of the image where a placement was
+ * given. corners: x and y of the 4 corners of an oriented box, whose upright hull xyxy then is,
+ * always in pixels of the input; NULL for other heads. source: position of the prediction in the
+ * head (branch, anchor, cell). columns: all of xyxy, confidence and class_id once more, one right
+ * after the other: 24 * count bytes. */
 typedef struct {
     float *xyxy;
     float *corners;
@@ -165,8 +165,8 @@ struct rkr_yolo_decoder {
  * RKR_ERR_SHAPE: outputs that contradict each other. After an error there are no results. */
 int rkr_yolo_decode(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
-/* Ultralytics' single output: channels cx, cy, w, h, then n_classes scores (after
- * sigmoid), then channels that this function does not read. */
+/* Ultralytics' single output: channels cx, cy, w, h, then n_classes scores (after sigmoid); further
+ * channels are ignored. */
 int rkr_yolo_decode_single(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
 /* YOLOv5, YOLOv7 and YOLOv5-face with anchors, grid and sigmoid already applied: grids, n_classes;
@@ -178,12 +178,12 @@ int rkr_yolo_decode_single_objectness(rkr_yolo_decoder *decoder, const rkr_place
 int rkr_yolo_decode_single_oriented(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
 /* YOLO-NAS, RT-DETR: boxes and scores of all predictions, worked out, as the two tensors of
- * branches[0], whose strides are not read; n_classes, sigmoid, scale_x, scale_y. `centred` 1: boxes
+ * branches[0], whose strides are ignored; n_classes, sigmoid, scale_x, scale_y. `centred` 1: boxes
  * are cx, cy, w, h; 0: x1, y1, x2, y2. */
 int rkr_yolo_decode_pair(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
 /* YOLOv10 and YOLO26 with the selection in the graph: each cell of `output` is one detection,
- * channels x1, y1, x2, y2, score, class number, then channels that this function does not read.
+ * channels x1, y1, x2, y2, score, class number; further channels are ignored.
  * Such heads want nothing suppressed. A class that is no number from 0 to 2^24 is dropped. */
 int rkr_yolo_decode_end_to_end(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
@@ -192,8 +192,8 @@ int rkr_yolo_decode_end_to_end(rkr_yolo_decoder *decoder, const rkr_placement *p
 int rkr_yolo_decode_split(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
 /* The same with oriented boxes. The angles, as angle_kind says, are channel `first` of grids
- * that have, one after the other, as many cells as all branches; strides and anchors are not
- * read. With it the distances are along the box's own axes (YOLOv8-obb). */
+ * that have, one after the other, as many cells as all branches; strides and anchors are ignored.
+ * With it the distances are along the box's own axes (YOLOv8-obb). */
 int rkr_yolo_decode_split_oriented(rkr_yolo_decoder *decoder, const rkr_placement *placement);
 
 /* YOLOv5 and YOLOv7: grids, n_classes, sigmoid. With s = sigmoid of the stored value (sigmoid 1),
@@ -244,12 +244,12 @@ typedef struct {
 } rkr_mask_geometry;
 
 /* Masks of n instances: mask k is where sum_c coefficient_c * prototype_c > 0, inside its
- * box. The sum is interpolated bilinearly; beyond the outer cells the edge counts. Where it
- * is not finite a mask may be 0. coefficients: as in rkr_yolo_gather, one channel per
- * prototype, of the predictions that `source` names; their strides and anchors are not read.
- * Boxes are xyxy in pixels of the masks, a pixel is inside when its centre is (left and upper
- * edge included). masks: [n][height][width]; 0 or 1 is written inside the boxes, the rest is
- * left as it is. At most 256 prototypes of at most 1024 columns. */
+ * box. The sum is interpolated bilinearly; beyond the outer cells the edge counts. If it is
+ * infinite or NaN, a mask may be 0. coefficients: as in rkr_yolo_gather, one channel per prototype,
+ * of the predictions that `source` names; their strides and anchors are ignored. Boxes are xyxy in
+ * pixels of the masks; a pixel is inside if its centre is (left and upper edge included). masks:
+ * [n][height][width]; 0 or 1 is written inside the boxes, and nothing outside. At most 256
+ * prototypes of at most 1024 columns. */
 int rkr_yolo_masks(const rkr_tensor_view *prototypes, const rkr_yolo_grid *coefficients,
                    size_t n_grids, const uint32_t *source, const float *xyxy, size_t n,
                    const rkr_mask_geometry *geometry, uint8_t *masks);

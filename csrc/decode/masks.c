@@ -136,7 +136,7 @@ static void logits_of_row(const detection *detection, uint32_t row, uint32_t fir
 /* One row of a mask; logits[i] belongs to column first_cell + i, with pixels from starts[i] on. */
 static void fill_row(const rkr_axis *across, const float *logits, uint32_t first_cell,
                      uint32_t n_cells, const uint32_t *starts, uint8_t *row) {
-    uint32_t begin = starts[0]; /* of the pixels whose value is that of the column before them */
+    uint32_t begin = starts[0]; /* of the pixels that equal the column before them */
     for (uint32_t i = 0; i + 1 < n_cells; i++) {
         float left = logits[i], right = logits[i + 1];
         if ((left > 0.0f) == (right > 0.0f)) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The highest lane of one cell of 16 bytes a group, among those that pass: nearly always one of
- * many, so only lanes that the comparison marks are looked at.
+ * many, so only the lanes that the comparison marks are read.
  *
- * Parameters: DTYPE, a name, BITS of an element, FLIP, what makes elements signed, and ORDER, the
- * function of an element by whose results elements are compared. */
+ * Parameters: DTYPE, a name, BITS of an element, FLIP, which makes elements signed, and ORDER, the
+ * function whose results are compared. */
 
 #define NAME RKR_NAME_2(best, DTYPE)
 #define NAME_IN RKR_NAME_3(best, DTYPE, in)

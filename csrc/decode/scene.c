@@ -4,13 +4,13 @@
  *
  * The scores are interpolated, not the classes: edges are then smooth, as they are where the
  * networks are measured. It costs little, because most pixels need no score: if four neighbouring
- * cells have the same class, the bilinear mean of its scores is nowhere between them below that of
- * another, as each weight is positive. So each cell gets its class once (the highest channel,
- * compared as it is stored), runs of pixels between equal cells are filled, and only pixels at the
- * edges are interpolated, and of their classes only those that can be the highest there.
+ * cells have the same class, its bilinear mean is the highest everywhere between them, as each
+ * weight is positive. So each cell gets its class once (the highest channel, compared in stored
+ * form), runs of pixels between equal cells are filled, and only pixels at the edges are
+ * interpolated, in the classes that can be the highest there.
  *
- * The channels of up to BLOCK cells are brought into planes first; comparing plane with plane is
- * what compilers make vector code of. */
+ * The channels of up to BLOCK cells are brought into planes first; compilers vectorize comparisons
+ * of planes. */
 #include "decode/geometry.h"
 #include "kernels/interleave.h"
 
@@ -181,9 +181,9 @@ static void columns_free(columns *columns) {
     free(columns->starts);
 }
 
-/* The scores of four neighbouring cells: upper left, upper right, lower left, lower right. Those of
- * 8 bits are unsigned integers of the same order, in `bytes`, and affine to the real ones, which
- * decides nothing. */
+/* The scores of four neighbouring cells: upper left, upper right, lower left, lower right. Scores
+ * of 8 bits are unsigned integers of the same order, in `bytes`, which does not change the highest.
+ */
 #define CORNERS 4
 typedef struct {
     uint8_t bytes[CORNERS][MAX_CLASSES];
@@ -397,7 +397,7 @@ int rkr_class_map(const rkr_tensor_view *view, const rkr_mask_geometry *geometry
     const scores scores = {view, threshold, rkr_choose_deinterleave(size, view->c2),
                            rkr_choose_dequantize(view->type), size};
     const rkr_axis across = rkr_axis_across(geometry, view);
-    /* The most edges in a row of pixels, and as many runs between them and beside them. */
+    /* The most edges in a row of pixels, and the most runs between and around them. */
     const size_t n = geometry->width < view->width ? geometry->width : view->width;
     const size_t n_classes = view->channels > 1 ? view->channels : 2;
     columns columns = {NULL, NULL, NULL};

@@ -85,7 +85,7 @@ static uint64_t text_of(const rkr_scan *scan, uint32_t cell, uint32_t n) {
     return kept;
 }
 
-/* The runs of a row, joined with those of the row above, which begin at `above`. */
+/* The runs of a row, joined with the runs of the row above, which begin at `above`. */
 static bool add_row(runs *runs, const rkr_scan *scan, uint32_t row, uint32_t width, size_t above) {
     const size_t first = runs->n_runs;
     uint32_t begin = NONE;

@@ -78,7 +78,7 @@ static float value_of(const rkr_tensor_view *view, uint8_t byte) {
 static inline void load_short(const rkr_tensor_view *view, const uint8_t *src, size_t step,
                               uint32_t n, float *dst) {
     if (n == 4) {
-        /* In one store: a later load across two small stores would have to wait for both. */
+        /* One store, because a later load across two small stores would have to wait for both. */
         typedef float vector __attribute__((vector_size(16)));
         const vector box = {value_of(view, src[0]), value_of(view, src[step]),
                             value_of(view, src[2 * step]), value_of(view, src[3 * step])};

@@ -16,7 +16,7 @@ struct dma_heap_request {
 
 /* Fences of those who write it. */
 struct dma_buf_fences {
-    uint32_t flags; /* DMA_BUF_READ: of what has to end before one reads */
+    uint32_t flags; /* DMA_BUF_READ: of the work that must end before reading */
     int32_t file;
 };
 

@@ -18,7 +18,7 @@ enum {
 /* Actions. */
 enum { RKNPU_HARDWARE_VERSION = 0, RKNPU_DRIVER_VERSION = 1, RKNPU_HAS_IOMMU = 18 };
 
-/* Flags of memory. The kernel reads a list of tasks where it has a mapping of its own. */
+/* Flags of memory. The kernel reads a list of tasks through its own mapping. */
 enum {
     RKNPU_IN_PIECES = 1,
     RKNPU_CACHEABLE = 2,

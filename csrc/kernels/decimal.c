@@ -86,7 +86,7 @@ uint32_t rkr_box_rows(const float *xyxy, const float *confidence, size_t n, uint
         rkr_decimal_doubles(xyxy, is_coco ? 0 : 4, out);
         rkr_decimal_doubles(confidence, 1, out + 4);
         for (size_t i = 0; i < 5; i++) {
-            sum += out[i] * 0; /* NaN if it is not finite */
+            sum += out[i] * 0; /* NaN if it is infinite or NaN */
         }
     }
     return sum == 0 ? 1u : 0u;

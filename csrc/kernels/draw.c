@@ -112,7 +112,7 @@ typedef struct {
     double dx, dy;         /* from there to the lower end; dy >= 0 */
     double part_per_row;   /* 1 / dy, which is finite: dy is a difference of floats; or 0 */
     double length, ux, uy; /* of the line, and its direction; 1, 0 for a disc */
-    double reach;          /* distance from which a pixel stays uncovered */
+    double reach;          /* smallest distance of an uncovered pixel */
 } stroke;
 
 static stroke to_stroke(const float *line) {

@@ -216,7 +216,7 @@ RKR_INLINE void store_floats(float *dst, vector v, int32_t zero_point, float sca
 #include "kernels/interleave_tmpl.h"
 #endif
 
-/* Rows of the tables below: bits of an element, then c2 where that has variants of its own. */
+/* Rows of the tables below: bits of an element, then c2 if it has its own variants. */
 enum { ROW_8_16, ROW_8_8, ROW_16_8, ROW_16_4, ROW_32_4, ROW_8, ROW_16, ROW_32, ROW_64, N_ROWS };
 
 static int row_of(size_t element_size, size_t c2) {

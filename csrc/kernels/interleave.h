@@ -8,8 +8,8 @@
 
 /* The first `channels` of one group of c2 channels <-> planes `stride` elements apart.
  * Deinterleaving writes only planes[c * stride + p], p < positions, c < channels, but with
- * c2 <= 16 reads all c2 channels; interleaving may write all of them, and what the others
- * then hold is undefined. */
+ * c2 <= 16 reads all c2 channels; interleaving may write all of them, and the others are then
+ * undefined. */
 typedef void rkr_deinterleave_fn(const void *group, size_t c2, void *planes, size_t stride,
                                  size_t positions, size_t channels);
 typedef void rkr_interleave_fn(const void *planes, size_t stride, void *group, size_t c2,

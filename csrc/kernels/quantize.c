@@ -190,8 +190,8 @@ RKR_INLINE void quantize_int16_step(const float *src, int16_t *dst, float offset
 #define HIGHEST 32767.0f
 #include "kernels/quantize_tmpl.h"
 
-/* Floats. Their functions take the parameters of integers, too, so that callers need no case of
- * their own. */
+/* Floats. Their functions take the parameters of integers, too, so that callers need no special
+ * case. */
 
 static void copy_float32(const void *src, size_t len, float *dst, int32_t zero_point, float scale) {
     (void)zero_point, (void)scale;

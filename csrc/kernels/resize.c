@@ -128,7 +128,7 @@ typedef struct {
     bool luma; /* the rows are RGB, and their luma goes to dst */
 } job;
 
-/* Rows that are made beside, and what they become: luma, or pixels of several channels. */
+/* Rows that are made in a buffer first, and converted to luma or to pixels of several channels. */
 typedef struct {
     uint8_t *beside;
     size_t channels; /* that gray is spread to; 0: luma */
@@ -284,7 +284,7 @@ static int resize_by_rows(const job *j, const ending *to) {
     return resize_any(j, to);
 }
 
-/* Rows of `row_bytes` are made beside. */
+/* Rows of `row_bytes` are made in a buffer first. */
 static int resize_beside(const job *j, ending *to, size_t row_bytes) {
     to->beside = malloc(row_bytes);
     const int status = to->beside != NULL ? resize_by_rows(j, to) : RKR_ERR_MEMORY;

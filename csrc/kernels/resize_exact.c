@@ -7,7 +7,7 @@
  *     odd:   (upper + lower + 1) >> 1
  *     even:  (upper left + upper right + lower left + lower right + 2) >> 2
  *
- *     left = row[x * ratio * src_channels + order[c]],  right = src_channels bytes behind it
+ *     left = row[x * ratio * src_channels + order[c]],  right = src_channels bytes later
  *
  * where upper and lower are the same row when the ratio is odd in y. These are the very bits
  * of the general formula in blend.h.

@@ -103,8 +103,8 @@ RKR_VECTOR_INLINE __m256i load_windows(const uint8_t *src, const uint32_t *base)
                            _mm_loadu_si128((const __m128i *)(src + base[2])));
 }
 
-/* The shuffle puts the pairs of the first four pixels of each half into its lower 8 bytes, or
- * those of the next four into the upper. */
+/* The shuffle puts the pairs of the first four pixels of each half into its lower 8 bytes, or the
+ * pairs of the next four into the upper. */
 RKR_VECTOR_INLINE void load_near(const uint8_t *src, const uint32_t *base, const uint8_t *pair,
                                  rkr_lanes *left, rkr_lanes *right) {
     const __m256i control = _mm256_loadu_si256((const __m256i *)pair);

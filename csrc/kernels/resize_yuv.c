@@ -181,7 +181,7 @@ static void convert_rows(const job *j, const channel *channels) {
 }
 
 /* Everything that a call allocates, in one block: the tables of luma and of the differences,
- * two rows of lanes per channel, each from the start of a cache line, and a row beside. All sizes
+ * two rows of lanes per channel, each from the start of a cache line, and one extra row. All sizes
  * are at most 2^20. */
 static int resize(const job *j) {
     const rkr_yuv_image *src = j->src;

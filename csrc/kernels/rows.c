@@ -63,8 +63,8 @@ void rkr_copy_rows(const void *src, size_t src_stride, void *dst, size_t dst_str
  * stay in the first-level cache. */
 #define BLOCK_BYTES 8192
 
-/* Whole runs: the last one of a pixel spills over into the pixels behind it, which are written
- * later. Of a block, the first runs of all pixels are written last. */
+/* Whole runs: the last one of a pixel spills over into the next pixels, which are written later.
+ * The first runs of all pixels of a block are written last. */
 static void gather_whole_runs(const char *src, size_t run, size_t n_groups, size_t group_bytes,
                               char *dst, size_t pixel, size_t rows) {
     for (size_t left = n_groups; left > 0;) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Vectors of RKR_LANES 16-bit lanes, by the same words for NEON and AVX2, so that a kernel's
- * loop is written once. Arithmetic is that of blend.h, bit for bit. */
+ * loop is written once. The arithmetic equals blend.h's, bit for bit. */
 #pragma once
 
 #include "kernels/cpu.h"

@@ -193,7 +193,7 @@ RKR_VECTOR_INLINE void store_pairs(uint8_t *dst, const rkr_lanes even[3], const 
     store_interleaved(dst, bytes, SPREAD_PAIRED);
 }
 
-/* The luma of a block's even pixels and that of its odd ones, times a factor of 1/2^14. */
+/* The luma of a block's even pixels and of its odd ones, times a factor of 1/2^14. */
 RKR_VECTOR_INLINE void load_pairs(const uint8_t *luma, int16_t factor, rkr_lanes pair[2]) {
     const __m256i bytes = _mm256_loadu_si256((const __m256i *)luma);
     const __m256i k = _mm256_set1_epi16(factor);

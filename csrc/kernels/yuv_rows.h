@@ -26,11 +26,11 @@ typedef struct {
     int16_t fine_luma, fine_black; /* of rkr_yuv_tinted_row */
 } rkr_yuv_factors;
 
-/* The parts of a row of the result: upper and lower rows of luma, first, last, as lanes of
- * the result's width, behind which RKR_ROW_SLACK may be read. */
+/* The parts of a row of the result: upper and lower rows of luma, first, last, as lanes of the
+ * result's width, after which RKR_ROW_SLACK may be read. */
 typedef struct {
     const int16_t *upper[3], *lower[3];
-    int16_t weight[3]; /* of the lower ones; 0: they are not read */
+    int16_t weight[3]; /* of the lower ones; 0: they are ignored */
     size_t width;
     rkr_yuv_factors k;
 } rkr_yuv_row;
@@ -63,11 +63,11 @@ typedef struct {
     int16_t k_luma, black; /* the latter with a half to round */
 } rkr_yuv_tinted_row;
 
-/* Rows of gray of the source's width, or half of it, from bytes of luma, which lie `step` (1 or
- * 2) apart: those of two rows, blended and converted. Halved rows have the step 1. */
+/* Rows of gray of the source's width, or half of it, from bytes of luma, which lie `step` (1 or 2)
+ * apart: two rows, blended and converted. Halved rows have the step 1. */
 typedef struct {
     const uint8_t *upper, *lower;
-    int16_t weight; /* of the lower one; 0: it is not read */
+    int16_t weight; /* of the lower one; 0: it is ignored */
     size_t step, width;
     int16_t k_luma, constant; /* as above: in 1/2^13 and in 1/32 */
 } rkr_yuv_gray_row;

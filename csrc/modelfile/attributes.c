@@ -10,7 +10,7 @@
 
 #include "modelfile/modelfile.h"
 
-#define TIGHT 0 /* a size: that of the elements */
+#define TIGHT 0 /* a size: the elements' size */
 
 /* A tensor, and the views that are being made of it. */
 typedef struct {
@@ -158,7 +158,7 @@ static void native_of_output(const describer *self, uint32_t *native) {
     }
 }
 
-/* librknnmrt says how many bytes are reserved, and so does librknnrt but for 1.5.2. */
+/* librknnmrt and librknnrt, except 1.5.2, say how many bytes are reserved. */
 static void describe_output(describer *self) {
     const rkr_model_tensor *t = self->file;
     const bool is_mini = self->rules->is_mini;

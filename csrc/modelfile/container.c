@@ -320,9 +320,9 @@ int rkr_model_status(rkr_model *model) {
     return RKR_MODEL_ERR_FILE;
 }
 
-/* The JSON that ends a file, the part that an interrupted copy lacks first. librknnrt 1.5.2, 1.6.0
- * and 2.3.2 parse it without a look at the bytes they were given: where it is missing, cut or no
- * JSON they end the process, whatever it says they load the model. librknnmrt does not read it. */
+/* The JSON at the end of a file, which an interrupted copy loses first. librknnrt 1.5.2, 1.6.0
+ * and 2.3.2 parse it without checking the length: if it is missing, cut or no JSON, they end the
+ * process; otherwise they load the model, whatever it says. librknnmrt ignores it. */
 static int check_trailer(rkr_model *model) {
     rkr_source *source = &model->source;
     const size_t size = source->size, start = model->flat.end;

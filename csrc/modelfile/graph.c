@@ -2,7 +2,7 @@
  *
  * Graph: slots 0 tensors, 1 nodes, 2 and 3 indices of the inputs and outputs,
  * 4 {0 mean, 1 standard deviation} per input. Node: 1 operator,
- * 2 name, 3 device, 4 and 5 indices of what it reads and writes, 9 (mini) or 10 tasks per number
+ * 2 name, 3 device, 4 and 5 indices of its inputs and outputs, 9 (mini) or 10 tasks per number
  * of cores. Tensor: 0 element type, 1 layout, 2 kind, 3 dimensions in memory, 4 logical ones,
  * 5 name, then by container (mini, standard) 6, 10 scale, 7, 11 zero point, 8, 12 reserved bytes,
  * 9, 13 offset, 12, 20 there for an image, and in standard ones 18 the blob. */
@@ -61,7 +61,7 @@ static uint32_t element_bytes(uint32_t type) {
     return type < sizeof bytes ? bytes[type] : 0;
 }
 
-/* Dimensions of a slot, which are not read where there are too many; and their product. */
+/* Dimensions of a slot, which are skipped if there are too many; and their product. */
 static uint32_t read_dims(rkr_flat *flat, rkr_table table, uint32_t slot, int32_t *dims,
                           uint32_t room, uint64_t *elements) {
     const rkr_vector vector = rkr_flat_vector(flat, table, slot, 4);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * JSON as RFC 8259 has it, without NaN and Infinity, which librknnrt does not take either. */
+ * JSON as in RFC 8259, without NaN and Infinity, which librknnrt refuses, too. */
 #include "modelfile/json.h"
 
 #include <string.h>

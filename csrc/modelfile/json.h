@@ -26,5 +26,5 @@ size_t rkr_json_text(rkr_json *json, char *out, size_t size);
 size_t rkr_json_key(rkr_json *json, char *out, size_t size);
 /* Read any value, in which at most `depth` brackets are open at a time. */
 void rkr_json_skip(rkr_json *json, uint32_t depth);
-/* Whether a text is one value and nothing else, in UTF-8; `json` says what is wrong. */
+/* Whether a text is one value and nothing else, in UTF-8; `json` has the error. */
 bool rkr_json_is_sound(rkr_json *json, uint32_t depth);

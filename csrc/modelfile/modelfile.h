@@ -2,12 +2,12 @@
  *
  * The reader of `.rknn` files for the rest of C. It knows neither the emulator nor the vendor's
  * API. From the bytes to the answer, one file per step:
- *   source.c       the bytes: in memory, or read from a file where they are needed
+ *   source.c       the bytes: in memory, or read from a file as needed
  *   flatbuffer.c   tables and vectors
  *   container.c    what the file is, and where its flatbuffer lies
  *   graph.c        tensors, nodes, inputs and outputs
  *   json.c         the two texts of JSON that librknnrt trusts
- *   description.c  what the file says of itself besides
+ *   description.c  further statements of the file about itself
  *   attributes.c   what runtimes report of a tensor
  *   bson.c         attributes of a node
  *   soc.c          the SoCs */
@@ -51,7 +51,7 @@ struct rkr_model {
 /* Where the section table of a mini container begins. */
 size_t rkr_model_data(const rkr_model *model);
 
-/* Set the error to "damaged: ..."; where the flatbuffer is, to what is wrong with it. */
+/* Set the error to "damaged: ...", with the flatbuffer's own text if it is damaged. */
 int rkr_model_damaged(rkr_model *model, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* RKR_OK, or the error of a flatbuffer in which something was wrong. */

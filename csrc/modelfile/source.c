@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The window of a file is memory of its size, of which the system provides the pages that are
- * written: those of the blocks that were read. */
+ * The window of a file is memory of its size, of which the system provides only the written pages:
+ * the blocks that were read. */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #include "modelfile/source.h"

@@ -2,8 +2,8 @@
  *
  * Chooses the core of a run at the last moment, when its input is written: an idle core, so that no
  * frame waits behind another while a core is idle; else the core that is free first. A run takes
- * the same time on every core and for every input, so it is known when that will be. Nobody waits
- * here: a run that comes to a busy core waits in the driver, which starts it without a thread.
+ * the same time on every core and for every input, so that time is known. Nothing waits here: a run
+ * on a busy core waits in the driver, which starts it without a thread.
  *
  *     free_ns(core) = began_ns + work_ns      of a core with runs, else 0
  *     free_ns(mask) = the largest of its cores */
@@ -45,7 +45,7 @@ static int64_t free_ns(const rkr_cores *cores, uint32_t mask, int64_t now_ns) {
             continue;
         }
         const int64_t expected = cores->core[i].began_ns + cores->core[i].work_ns;
-        /* A run that takes longer than the last one: at least those behind it are left. */
+        /* If a run takes longer than the last one, at least the queued runs remain. */
         const int64_t soonest = now_ns + cores->core[i].runs;
         const int64_t found = expected > soonest ? expected : soonest;
         latest = found > latest ? found : latest;

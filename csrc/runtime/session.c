@@ -265,7 +265,7 @@ int rkr_session_import_phys(rkr_session *session, uint64_t phys, void *virt, uin
 
 /* ---- a run in flight ------------------------------------------------------------ */
 
-#define MOST_MS 60000 /* ten times what the driver grants a job */
+#define MOST_MS 60000 /* ten times the driver's limit for a job */
 
 static int64_t now_ms(void) {
     struct timespec now;

@@ -127,7 +127,7 @@ void *rkr_library_symbol(const rkr_library *library, const char *name) {
 }
 
 /* FORWARD is for functions that return a status, FORWARD_MEM for those that return a memory.
- * FORWARD_RELEASE does not begin the log: a session begins it once for several releases. */
+ * FORWARD_RELEASE leaves the log alone: a session begins it once for several releases. */
 #define CONTEXT const rkr_library *library, rknn_context context
 #define MATMUL const rkr_library *library, rknn_matmul_ctx context
 #define FORWARD_AFTER(begin, name, parameters, arguments)                             \
