@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tests ask of the simulated runtime: failures on demand, latency, counters,
- * a log. State of the whole library, under a lock of its own.
+ * Controls of the simulated runtime for tests: failures on demand, latency, counters, a log. The
+ * state belongs to the whole library, and has its own lock.
  *
  * Environment, read at the first call of any function:
  *   RKNN_SIM_FAIL        "function:nth:code[;function:nth:code...]"
@@ -134,7 +134,7 @@ static void initialize(void) {
     pthread_atfork(before_fork, after_fork, after_fork);
     pthread_mutex_lock(&control.lock);
     const char *log = getenv("RKNN_SIM_LOG");
-    const char *level = getenv("RKNN_LOG_LEVEL"); /* what makes the vendor's runtimes talk */
+    const char *level = getenv("RKNN_LOG_LEVEL"); /* makes the vendor's runtimes print */
     const char *latency = getenv("RKNN_SIM_LATENCY_US");
     const char *failures = getenv("RKNN_SIM_FAIL");
     const char *caches = getenv("RKNN_SIM_CACHES");

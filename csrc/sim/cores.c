@@ -104,7 +104,7 @@ static uint32_t busy;
 static waiter *head;
 static _Thread_local bool is_inside;
 
-/* With the lock held: what is free was so at `free_us` at the latest. */
+/* With the lock held: everything free has been free since `free_us` or earlier. */
 static void grant(int64_t free_us) {
     uint32_t kept = 0;
     for (waiter **link = &head; *link != NULL;) {
@@ -162,7 +162,7 @@ void sim_cores_give(uint32_t taken, int64_t end_us) {
 
 /* ---- forks ---- */
 
-/* The runs of the parent are not those of its child. */
+/* A child forgets the runs of its parent. */
 static void forget(void) {
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);

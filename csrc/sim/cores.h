@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Time, and what the runs of a process share: the NPU's cores and the memory bus. */
+ * Time, and the resources that the runs of a process share: the NPU's cores and the memory bus. */
 #pragma once
 
 #include <pthread.h>

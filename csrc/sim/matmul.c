@@ -2,8 +2,8 @@
  *
  * Matrix multiplication, which only librknnrt has: what each SoC takes, how its matrices lie in
  * memory, and the product. Recorded from librknnrt 2.3.2 under emulation, except for the product,
- * which no emulator computes: that is the guide's, exact up to one rounding per element of C. Where
- * librknnrt checks nothing and a board would read or write what is not there, this one refuses,
+ * which no emulator computes: that follows the guide, exact up to one rounding per element of C. If
+ * librknnrt checks nothing and a board would access memory out of bounds, this runtime refuses,
  * with a violation. */
 #include "api/convert.h"
 #include "sim/control.h"
@@ -18,7 +18,7 @@ enum { API_A, API_B, API_C, API_MATRICES };
 /* How matrices of one SoC and type lie in memory. */
 typedef struct {
     rknn_tensor_type type[API_MATRICES];
-    uint32_t group_a, group_c;   /* native A is (K / group, M, group), C likewise */
+    uint32_t group_a, group_c;   /* native A is (K / group, M, group), and C the same */
     uint32_t tile_n, tile_k;     /* native B is (N / tile_n, K / tile_k, tile_n, tile_k) */
     uint32_t segment_k, limit_k; /* rows of B that are one after another; most of all */
 } api_geometry;
@@ -627,7 +627,7 @@ int rknn_matmul_set_dynamic_shape(rknn_matmul_ctx context, rknn_matmul_shape *sh
     ON_PRODUCT(matmul_set_dynamic_shape, context, choose(ctx->matmul, shape));
 }
 
-/* Whether shape and memories are set; librknnrt does not check. */
+/* Whether shape and memories are set, which librknnrt leaves unchecked. */
 static bool is_ready(const api_matmul *matmul) {
     if (matmul->shape == matmul->n_shapes) {
         api_violation("rknn_matmul_run: none of the shapes was chosen "

@@ -24,7 +24,7 @@
 
 #define MOST_BYTES 4096
 #define NEXT(name) ((name##_fn *)dlsym(RTLD_NEXT, #name))
-/* A function that does what it always does, with another path. */
+/* A function that calls the original one with another path. */
 #define TURNED(result, name, parameters, ...)                      \
     typedef result name##_fn parameters;                           \
     __attribute__((visibility("default"))) result name parameters; \
@@ -88,7 +88,7 @@ static const char *const SHOWN[] = {"/dev/dri",
                                     "/var/log/kern.log"};
 static const char *const PLACES[] = {"/usr/", "/lib", "/vendor/", "/oem/", "/system/"};
 
-/* Return what lies behind one of these folders, NULL for another path. */
+/* Return the rest of a path in one of these folders, NULL for another path. */
 static const char *behind(const char *path, const char *const *folders, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const size_t length = strlen(folders[i]);

@@ -71,7 +71,7 @@ struct npu {
     int32_t status;                /* of it, as its fence tells: 1, or an error */
 };
 
-/* What a fence's file has in it. */
+/* The contents of a fence's file. */
 struct fence {
     uint64_t magic;
     int64_t ready_ns;
@@ -163,7 +163,7 @@ static struct npu *make_npu(void) {
     return made;
 }
 
-/* NULL: the stand-in does not start. */
+/* NULL: the stand-in cannot start. */
 static struct npu *open_file(void) {
     size_t i = 0;
     while (i < MOST_FILES && files[i] != NULL && files[i]->is_open) {
@@ -244,7 +244,7 @@ static struct block *block_named(struct npu *npu, uint64_t object) {
     return &npu->blocks[i];
 }
 
-/* A file of its own, whose descriptor is the handle. */
+/* A separate file, whose descriptor is the handle. */
 static bool map_file(struct block *block) {
     const int file = make_file("npu memory", block->bytes);
     block->handle = (uint32_t)file;
@@ -284,7 +284,7 @@ static void free_block(struct npu *npu, struct block *block) {
     mmap(npu->npu + block->at, block->bytes, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     block->is_used = false;
-    size_t end = PAGE; /* what lies behind the last block is free again */
+    size_t end = PAGE; /* the space after the last block is free again */
     for (size_t i = 0; i < MOST_BLOCKS; i++) {
         const size_t its = npu->blocks[i].at + npu->blocks[i].bytes + PAGE;
         end = npu->blocks[i].is_used && its > end ? its : end;
@@ -317,7 +317,7 @@ static int rknpu_create(struct npu *npu, struct rknpu_memory *memory) {
     return 0;
 }
 
-/* What the IOMMU lets the NPU fetch. */
+/* Whether the IOMMU lets the NPU fetch an address. */
 static bool is_reachable(const struct npu *npu, uint64_t address) {
     for (size_t i = 0; i < MOST_BLOCKS; i++) {
         if (npu->blocks[i].is_used && address >= npu->blocks[i].at &&
@@ -394,7 +394,7 @@ static int run_core(struct npu *npu, const struct rknpu_submit *submit, uint32_t
                : refuse(ETIMEDOUT, error_of_npu(npu->machines[core]));
 }
 
-/* Of SoCs with one core the kernel does not look at the ranges; of others not at the whole. */
+/* For SoCs with one core the kernel ignores the ranges; for others it ignores the whole. */
 static int rknpu_run(struct npu *npu, struct rknpu_submit *submit) {
     const uint32_t cores = count_cores();
     uint32_t mask = submit->cores;
@@ -426,7 +426,7 @@ static int rknpu_run(struct npu *npu, struct rknpu_submit *submit) {
     return 0;
 }
 
-/* What the driver tells: the hardware's version, its own (0.9.8), whether there is an IOMMU. */
+/* The driver's answers: the hardware's version, its own (0.9.8), whether there is an IOMMU. */
 static int rknpu_action(struct rknpu_action *action) {
     switch (action->kind) {
     case RKNPU_HARDWARE_VERSION:
@@ -541,8 +541,8 @@ static bool rocket_task(struct npu *npu, const uint8_t *at, size_t bytes) {
            (interrupts & heard) != 0;
 }
 
-/* A task whose end is not heard never ends, and the kernel gives the job up. The call that submits
- * it does not fail. */
+/* A task whose interrupt is ignored never ends, and the kernel gives up the job. The call that
+ * submits it succeeds. */
 static void rocket_run(struct npu *npu, const struct rocket_job *job) {
     if (job->n_tasks == 0 || job->task_bytes < ROCKET_TASK_BYTES ||
         !knows_all(npu, job->reads, job->n_reads) || !knows_all(npu, job->writes, job->n_writes)) {
