@@ -84,13 +84,15 @@ def exceptions() -> str:
     rows = []
     for each in sorted(classes, key=lambda child: child.__name__):
         text = each.advice if each in codes else inspect.getdoc(each)
-        cell = " ".join(str(text).partition("\n\nAttributes:")[0].split())
-        bases = ", ".join(f"`{base.__name__}`" for base in each.__bases__)
-        name = f"`{each.__name__}`"
-        rows.append((name, bases, codes.get(each, ""), cell.replace("``", "`").replace("*", "\\*")))
+        cause = " ".join(str(text).partition("\n\nAttributes:")[0].split())
+        also = [f"`{base.__name__}`" for base in each.__bases__]
+        name = f"`{each.__name__}`<br>{', '.join([*also, *codes.get(each, '').split()])}"
+        rows.append((name, cause.replace("``", "`").replace("*", "\\*")))
     return f"""# Exceptions
 
-{table("exception,is a,status,cause and cure", rows)}
+Below each class: its bases, and the status of the runtime that raises it.
+
+{table("exception,cause and cure", rows)}
 
 ::: rknn_runtime.errors
 """
