@@ -164,8 +164,8 @@ static bool check_dpu(rkr_emu *emu, const emu_dpu *dpu) {
            check_stage(emu, dpu, &dpu->bn);
 }
 
-/* Its registers do not tell int16 from int8; the node's input does, if the task has a node. Where
- * several cores share a node of another kind, they meet in a pooling of a few bytes. */
+/* Its registers do not tell int16 from int8; the node's input does, if the task has a node. Cores
+ * that share a node of another kind meet in a pooling of a few bytes. */
 static bool check_pooled_type(rkr_emu *emu, const emu_task *task) {
     const rkr_emu_node *node = &emu->nodes[task->node].public;
     const emu_model *model = emu->model;

@@ -108,7 +108,7 @@ static int read_tensors(loader *l) {
     for (uint32_t i = 0; i < model->n_tensors && status == RKR_OK; i++) {
         status = read_tensor(l, i);
     }
-    if (status == RKR_OK) { /* the one behind them stands for those that a node does not have */
+    if (status == RKR_OK) { /* the one after them stands for tensors that a node lacks */
         model->tensors[model->n_tensors].public.name = "";
     }
     return status;
@@ -509,7 +509,7 @@ static uint64_t count_tasks(loader *l, uint32_t cores, uint32_t core) {
     return count;
 }
 
-/* The first task of the second of two cores, whose nodes begin anew. */
+/* The first task of the second of two cores, whose nodes start again at the first. */
 static uint64_t find_second(const loader *l, uint64_t first, uint64_t end) {
     uint64_t at = first + 1;
     while (at < end && emu_number(l->table + at * TASK_BYTES + 4, 4) >=

@@ -31,7 +31,7 @@
 #define MAX_BAND_BYTES (256u << 20)
 /* Blocks of bands for each part: then they take about as long. */
 #define LEAST_EACH 3
-#define STEPS 32 /* of a result on its way through the DPU, beside a multiplication */
+#define STEPS 32 /* of a result on its way through the DPU, relative to a multiplication */
 /* Values behind a band that a wide load may touch. */
 #define SLACK 64
 #define LINE 64
@@ -94,7 +94,7 @@ typedef struct {
     size_t *offsets;          /* of entries, from a window's first value */
     int32_t *sums;            /* [rows][columns] of the band, where values are bytes */
     int32_t *windows;         /* [rows][columns] of its results: sums of their windows */
-    bool keeps;               /* what was made of the kernels of a block for its next band */
+    bool keeps;               /* the results of a block's kernels for its next band */
     kernels *kernels;         /* of all blocks if it keeps them, else of one */
     size_t weight_bytes;      /* of a block */
     uint8_t *space, *weights; /* of as many blocks, at a cache line */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Convolutions of values of two bytes, summed in double. In float16, the order in which the NPU
- * adds its products in float32 is not known: one rounding at the end is far from no order. In
- * int16 every sum is exact: values and weights have 16 and 17 bits. */
+ * Convolutions of values of two bytes, summed in double. In float16, the NPU adds its products in
+ * float32 in an unknown order: one rounding at the end is close to every order. In int16 every sum
+ * is exact: values and weights have 16 and 17 bits. */
 #include "emulator/convolution.h"
 #include "emulator/crew.h"
 #include "emulator/nodes.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define CHUNK 64
-#define STEPS 8 /* of a multiplication, beside one of integers */
+#define STEPS 8 /* of a multiplication, relative to one of integers */
 #define BAND_VALUES (32u << 10)
 #define MAX_BAND_VALUES (64u << 20)
 

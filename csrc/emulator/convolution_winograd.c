@@ -54,7 +54,7 @@ bool emu_stays_exact(int32_t largest_weight, int64_t largest_sum) {
 
 /* ---- the input ------------------------------------------------------------------- */
 
-/* Behind the last row stands anything, of which nothing is used: sums may wrap. */
+/* The bytes after the last row may have any value and are not used: sums may wrap. */
 INLINE void turn_six(const words *d, size_t pitch, words out[6]) {
     const wrapping a = (wrapping)d[0], b = (wrapping)d[pitch], c = (wrapping)d[2 * pitch];
     const wrapping e = (wrapping)d[3 * pitch], f = (wrapping)d[4 * pitch];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Several threads for one task. A thread that waits looks for what it waits for, and sleeps only
- * after a while: between two tasks there is less time than waking a thread takes. */
+ * Several threads for one task. A waiting thread polls, and sleeps only after a while: the time
+ * between two tasks is shorter than waking a thread takes. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "emulator/crew.h"
 
@@ -98,8 +98,8 @@ static void wake(emu_crew *crew) {
 
 /* ---- working ------------------------------------------------------------------- */
 
-/* Take parts until none is left. A task does not end before each that was begun is done, so what
- * is read once a part is taken belongs to it. */
+/* Take parts until none is left. A task ends only after every part that was begun, so data read
+ * after taking a part belong to that task. */
 static void work(emu_crew *crew) {
     uint32_t seen = atomic_load(&crew->work);
     while (BEGUN(seen) < PARTS(seen)) {

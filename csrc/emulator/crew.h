@@ -22,7 +22,7 @@ void emu_end_run(rkr_emu *emu);
  * memory to work in. */
 typedef bool emu_part(const void *context, uint32_t part, uint32_t parts);
 
-/* In how many parts to run something of so many steps: one unless it is worth it. A step is a
+/* The number of parts for work of so many steps: one unless more are faster. A step is a
  * multiplication of a convolution. */
 uint32_t emu_count_parts(const rkr_emu *emu, uint64_t steps);
 /* Run all parts, in as many threads as there are. Threads are started by the first call that needs

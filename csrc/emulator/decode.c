@@ -305,8 +305,8 @@ static void note_product(const decoder *d, const emu_task_entry *entry, emu_node
                                   .factor = ldexpf(by, -shift)};
 }
 
-/* Keep the factors of the first product with W and of the last with R of a recurrent layer: the
- * first one with R is that of another unit. */
+/* Keep the factors of a recurrent layer's first product with W and last product with R: the first
+ * one with R belongs to another unit. */
 static void note_factors(const decoder *d, const emu_task_entry *entry, emu_node *node) {
     const uint32_t *cna = d->registers[EMU_CNA][d->group[EMU_CNA]];
     const uint32_t *dpu = d->registers[EMU_DPU][d->group[EMU_DPU]];
@@ -379,8 +379,8 @@ static bool has_addresses(const decoder *d, const emu_task *task) {
            has_values(d, &dpu->bs, 0x5020) && has_values(d, &dpu->bn, 0x502c);
 }
 
-/* Whether the file relocates the addresses of a task, and nothing else: only then does an NPU whose
- * memory is elsewhere reach what was checked here. */
+/* Whether the file relocates the addresses of a task, and nothing else: only then does an NPU with
+ * its memory elsewhere reach the addresses that were checked here. */
 static bool check_relocation(const decoder *d, const emu_task_entry *entry, const emu_task *task) {
     for (uint32_t bit = 0; bit < 8; bit++) {
         const uint32_t block = (entry->enabled >> bit & 1) != 0 ? enabled_block[bit] : 0;
@@ -453,7 +453,7 @@ static void note_repeats(const emu_task_entry *entry, emu_node *node, uint8_t *i
     }
 }
 
-/* Each core has registers of its own. */
+/* Each core has its own registers. */
 static int decode_entries(rkr_emu *emu, decoder *const *cores, uint8_t *is_used) {
     const emu_model *model = emu->model;
     uint32_t last = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks that are understood, but whose result on an NPU is not certain:
+ * Tasks that are understood, but whose result on an NPU is uncertain:
  *
  *   - source and destination overlap at different places, so the order of the NPU's work counts
  *   - a convolution reads more weights than the file has, or packs them otherwise
@@ -148,7 +148,7 @@ static bool has_address(const emu_tensor *tensor, uint64_t address) {
            address < (uint64_t)tensor->address + tensor->bytes;
 }
 
-/* The input of the node in which a region begins. */
+/* The node's input that contains the start of a region. */
 static const emu_tensor *input_at(const rkr_emu *emu, const emu_node *node, uint64_t address) {
     for (uint32_t i = 0; i < node->public.n_inputs; i++) {
         const emu_tensor *tensor = &emu->model->tensors[node->public.inputs[i]];
@@ -211,7 +211,7 @@ static void check_weights(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t
 }
 
 /* The compiler copies an input of the model to `New_input_` and its name, and then some layers read
- * what was there before. */
+ * the old bytes. */
 static bool is_replaced(const rkr_emu *emu, const emu_node *node, uint64_t address) {
     static const char copy[] = "New_input_";
     bool found = false;
@@ -226,8 +226,8 @@ static bool is_replaced(const rkr_emu *emu, const emu_node *node, uint64_t addre
     return found;
 }
 
-/* A task reads one of its node's tensors; what fills memory may read what it overwrites. Sums of 32
- * bits are those of a task before it. */
+/* A task reads one of its node's tensors; a task that fills memory may read the bytes that it
+ * overwrites. Sums of 32 bits are those of a task before it. */
 static void check_source(rkr_emu *emu, emu_node *node, uint32_t index, const region *from) {
     const emu_task *task = &emu->tasks[index];
     const bool is_sums = task->kind == EMU_TASK_DPU && emu_bytes_of(task->dpu.in_precision) == 4;
@@ -303,7 +303,7 @@ static uint64_t count_written(const rkr_emu *emu, const emu_node *node, uint64_t
     return bytes;
 }
 
-/* The bytes of an output without what is rounded up, but for its channels. */
+/* The bytes of an output without padding, except for its channels. */
 static uint64_t bytes_needed(const emu_tensor *output, uint64_t bytes) {
     const rkr_emu_tensor *t = &output->public;
     const uint64_t channels = t->n_dims > 2 ? (uint64_t)t->dims[0] * t->dims[1] : 0;
@@ -345,7 +345,7 @@ static void check_writing(rkr_emu *emu, emu_node *node, const emu_tensor *output
     }
 }
 
-/* Each image of a batch of pixels needs a task of its own. */
+/* Each image of a batch of pixels needs its own task. */
 static void check_images(rkr_emu *emu, emu_node *node) {
     const emu_tensor *in =
         node->public.n_inputs == 0 ? NULL : &emu->model->tensors[node->public.inputs[0]];

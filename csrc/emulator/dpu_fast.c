@@ -319,8 +319,8 @@ INLINE AVX2 __m256i load(const void *from) {
     return _mm256_loadu_si256((const __m256i *)from);
 }
 
-/* Eight channels: what the registers hold while all pixels go by. Their numbers are in the order
- * of unpacking, 0 1 4 5 and 2 3 6 7. */
+/* Constants of eight channels, which stay in registers for all pixels, in the order of unpacking:
+ * 0 1 4 5 and 2 3 6 7. */
 typedef struct {
     __m256i before;
     __m256d mul[2][2], add[2][2], low, high; /* [BS, BN][half of the eight] */

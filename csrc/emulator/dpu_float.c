@@ -18,7 +18,7 @@
 
 #define LANES 16
 #define CHUNK 64
-#define STEPS 512 /* of a value, beside a multiplication of a convolution of integers */
+#define STEPS 512 /* of a value, relative to a multiplication of a convolution of integers */
 
 static float float_at(const uint8_t *bytes) {
     return emu_float_of_bits((uint32_t)emu_number(bytes, 4));
@@ -204,8 +204,8 @@ static bool run_rows(const void *context, uint32_t part, uint32_t parts) {
     return true;
 }
 
-/* Where values of 32 bits become half as wide, one group is read at a time: the results may lie
- * over those before. */
+/* If values of 32 bits become half as wide, one group is read at a time, because the results may
+ * overwrite the previous ones. */
 void emu_run_dpu_float(rkr_emu *emu, const emu_task *task) {
     const emu_dpu *dpu = &task->dpu;
     const bool narrows = dpu->in_precision == EMU_FLOAT32 && dpu->atom_bytes == 8;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layers for which rknn-toolkit2 2.3.2 is known to write wrong commands, by what the file has of
- * them; docs/toolkit-faults.md lists them. The emulator executes them as they are. */
+ * Layers for which rknn-toolkit2 2.3.2 is known to write wrong commands, as seen in the file;
+ * docs/toolkit-faults.md lists them. The emulator executes them as they are. */
 #include "emulator/dpu.h"
 #include "emulator/nodes.h"
 

@@ -127,8 +127,8 @@ static bool compute_binary(const rkr_emu *emu, const emu_node *node, float *cons
     return true;
 }
 
-/* Where, which takes the second or the third input, as the first is not 0 or is, and the mean of
- * several inputs. */
+/* Where (the second input if the first is nonzero, else the third), and the mean of several inputs.
+ */
 bool emu_check_several(const rkr_emu *emu, emu_node *node) {
     int64_t steps[RKR_EMU_MAX_DIMS];
     const uint32_t n = node->public.n_inputs;
@@ -193,7 +193,7 @@ bool emu_check_slope(const rkr_emu *emu, emu_node *node) {
                  {"HardSigmoid", 0.2, "beta", 0.5}};
     emu_attributes *a = node->values;
     if (!emu->model->keeps_names && node->public.op[0] != 'S') {
-        return false; /* Abs becomes a LeakyRelu of -1, and PyTorch has a HardSigmoid of its own */
+        return false; /* Abs becomes a LeakyRelu of -1, and PyTorch has its own HardSigmoid */
     }
     for (size_t i = 0; i < sizeof known / sizeof known[0] && a->type == 0; i++) {
         if (strcmp(known[i].op, node->public.op) == 0) {
@@ -218,7 +218,7 @@ bool emu_float_slope(rkr_emu *emu, const emu_node *node, float *const *in, float
     return true;
 }
 
-/* Bounds are inputs 1 and 2; one that is not there is none. */
+/* Bounds are inputs 1 and 2; each may be missing. */
 bool emu_check_clip(const rkr_emu *emu, emu_node *node) {
     for (uint32_t i = 1; i < 3; i++) {
         if (!emu_has_value(emu, node, i)) {

@@ -48,7 +48,7 @@ static bool find_product(const rkr_emu *emu, const emu_node *node, product *p) {
 }
 
 /* The third input of an exMatMul is one number, one for each column, or a mask. The attribute
- * c_type says what it is for; in mini containers, which have none, the commands do. */
+ * c_type says its purpose; in mini containers, which lack it, the commands do. */
 static bool find_third(const rkr_emu *emu, emu_node *node, const product *p) {
     const emu_file_node *file = &emu->model->nodes[node - emu->nodes];
     const rkr_emu_tensor *c = emu_in(emu, node, 2);

@@ -24,7 +24,7 @@
 #include <string.h>
 
 #define TUPLE 6
-#define KIND_COMPILER 8 /* placeholders of what the network does not have */
+#define KIND_COMPILER 8 /* placeholders for tensors that the network lacks */
 
 enum { X, W, R, B, LENGTHS, FIRST_H, FIRST_C, PEEPHOLES };
 
@@ -349,7 +349,8 @@ static void step_lstm(const shape *s, const float *x, const float *r, float *h, 
     }
 }
 
-/* Unless linear_before_reset, the last gate multiplies R with r * h: its products are made anew. */
+/* Unless linear_before_reset, the last gate multiplies R with r * h, so its products are computed
+ * again. */
 static void step_gru(const shape *s, bool is_linear, const float *matrix, const float *bias,
                      float *x, float *r, float *h) {
     const size_t n = s->h;

@@ -234,7 +234,7 @@ bool emu_float_to_space(rkr_emu *emu, const emu_node *node, float *const *in, fl
     return true;
 }
 
-/* exConvTransposePad: what a transposed convolution is made a plain one by. Zeros come between the
+/* exConvTransposePad, which turns a transposed convolution into a plain one. Zeros come between the
  * values, strides - 1 of them, and kernel - 1 - pad before the first. */
 bool emu_check_spread(const rkr_emu *emu, emu_node *node) {
     const rkr_emu_tensor *in = emu_in(emu, node, 0), *out = emu_out(emu, node, 0);

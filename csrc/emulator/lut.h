@@ -22,7 +22,7 @@ typedef struct emu_lut_bytes {
  * before threads share it; false: no memory. */
 emu_lut_bytes *emu_prepare_lut_bytes(rkr_emu *emu, const emu_dpu *dpu);
 bool emu_fill_lut_bytes(rkr_emu *emu, const emu_dpu *dpu);
-/* Of n values at these places from the LUT's first one on, those that the table has not. */
+/* Of n values at these places from the LUT's first one on, the ones that the table lacks. */
 void emu_look_up_others(const emu_dpu *dpu, const int32_t *places, uint32_t n, int8_t *out);
 /* bytes[i] = table[(uint8_t)bytes[i]]; reads and writes up to a multiple of 32 bytes. */
 void emu_look_up(const int8_t table[256], size_t n, int8_t *bytes);

@@ -6,7 +6,7 @@
  *   map_*.c         the meaning of registers: of one family of SoCs, or of several (map_common.c)
  *   check.c         every address of a decoded task lies in the machine's memory
  *   shares.c        several cores compute what one does
- *   proven.c doubts.c faults.c   what is not sure of a decoded task
+ *   proven.c doubts.c faults.c   doubts about a decoded task
  *   compressed.c    weights that the toolkit compressed
  *   program.c       commands for an NPU
  *   convolution*.c  CNA and CORE: accumulators
@@ -49,7 +49,7 @@ typedef struct {
     float factor;
 } emu_product;
 
-/* By what a product of int8 is multiplied: scale / 2^shift; 0: not seen. */
+/* The factor of a product of int8: scale / 2^shift; 0: unknown. */
 typedef struct {
     uint32_t scale, shift;
 } emu_factor;

@@ -373,7 +373,7 @@ bool emu_decode_output(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     return emu_decode_factor(emu, r, 0x4084, 0x4088, dpu);
 }
 
-/* Where the results go. The writer has a size of its own. That of the results: `notch` atoms
+/* Where the results go. The writer has its own size. That of the results: `notch` atoms
  * follow each line. One column with as many lines as the results have columns: `notch` atoms
  * follow each pixel, and the caller reads the distance of lines. Any other is not understood. */
 emu_writer emu_place_results(emu_dpu *dpu, uint32_t address, uint32_t plane, uint32_t notch,

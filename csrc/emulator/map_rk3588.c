@@ -171,7 +171,7 @@ static bool decode_stage(rkr_emu *emu, const emu_registers *r, uint32_t base, em
     return true;
 }
 
-/* A constant operand stands in a register for each lane; those of other tasks may remain. */
+/* A constant operand has a register for each lane; registers of other tasks may remain. */
 static bool check_constant(rkr_emu *emu, const emu_registers *r, const emu_ew *ew) {
     const bool is_used = ew->op != EMU_EW_NONE && ew->source == EMU_CONSTANT;
     for (uint32_t number = 0x4094; number <= 0x40ac; number += 4) {

@@ -173,9 +173,9 @@ bool emu_move_split(rkr_emu *emu, const emu_node *node) {
     return true;
 }
 
-/* exWindow: an image [n, c, height, width] to windows [n, c, their number, pixels], or back. Those
- * of partition_num_first are not connected: each has every `rows`-th row, every `columns`-th
- * column. */
+/* exWindow: an image [n, c, height, width] to windows [n, c, their number, pixels], or back. Parts
+ * of partition_num_first are interleaved: each has every `rows`-th row, every `columns`-th column.
+ */
 bool emu_move_window(rkr_emu *emu, const emu_node *node) {
     const emu_tensor *in = emu_input(emu, node, 0), *out = emu_output(emu, node, 0);
     const int32_t *count = node->values->values, *size = node->values->starts;

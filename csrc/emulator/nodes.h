@@ -29,8 +29,8 @@ typedef struct emu_attributes {
 
 typedef double emu_unary_fn(double x);
 typedef double emu_binary_fn(double a, double b);
-/* The first computes a node; the second its real values from real inputs, with `out` zeroed. What
- * is not read or not there is NULL. */
+/* The first computes a node; the second its real values from real inputs, with `out` zeroed.
+ * Missing and unread tensors are NULL. */
 typedef bool emu_node_fn(rkr_emu *emu, const emu_node *node);
 typedef bool emu_compute_fn(rkr_emu *emu, const emu_node *node, float *const *in,
                             float *const *out);
@@ -87,10 +87,10 @@ int emu_find_operators(rkr_emu *emu);
 void emu_find_doubts(rkr_emu *emu);
 /* What operands are taken for, before the nodes are chosen a way. */
 void emu_doubt_operands(rkr_emu *emu);
-/* In how many parts to run a task of so many steps, see crew.h: one if it writes over what it
- * reads, or twice to one place, so that the order of its rows decides. */
+/* The number of parts for a task of so many steps, see crew.h: one if the order of its rows
+ * matters, because it overwrites its input or writes twice to one place. */
 uint32_t emu_count_task_parts(const rkr_emu *emu, const emu_task *task, uint64_t steps);
-/* What the toolkit is known to have done wrong for a node, and how to avoid it; NULL: nothing. */
+/* A known fault of the toolkit in a node, and how to avoid it; NULL: nothing. */
 const char *emu_find_fault(const rkr_emu *emu, const emu_node *node);
 /* Whether its operator, attributes and tensors are understood, so that it can be computed. */
 bool emu_has_definition(const rkr_emu *emu, emu_node *node);

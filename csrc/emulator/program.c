@@ -5,7 +5,7 @@
  * Those of mini containers are final: the driver is told the base.
  *
  * A task of a file relies on what tasks before it left in the registers. Written out in full it
- * relies on nothing: the group of registers is chosen anew, and each register that files write is
+ * relies on nothing: the group of registers is chosen again, and each register that files write is
  * written, in the order in which the compiler does it: some of CNA first, then by block and
  * number.
  *
@@ -203,7 +203,7 @@ static uint32_t bound_value(const emu_task *task, uint32_t number, uint32_t valu
 
 static bool loads_lut(const rkr_emu *emu, const emu_task_entry *entry) {
     const uint64_t data = (uint64_t)targets[EMU_DPU] << 48 | LUT_DATA;
-    uint32_t entries = 0; /* a task that does not load one writes a single 0 */
+    uint32_t entries = 0; /* a task that loads none writes a single 0 */
     for (uint32_t i = 0; i < entry->words; i++) {
         const uint64_t word = emu->model->words[entry->first_word + i];
         entries += (word & ~((uint64_t)UINT32_MAX << 16)) == data;

@@ -5,7 +5,7 @@
 
 #include "emulator/machine.h"
 
-/* The registers that a task runs with, by block: NULL where it does not use the block. */
+/* The registers that a task runs with, by block: NULL if it leaves the block unused. */
 typedef struct {
     const uint32_t *values[EMU_BLOCKS];
     const uint8_t *is_address[EMU_BLOCKS];

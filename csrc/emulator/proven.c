@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a decoded task does not say of itself: whether any network proved that commands of its kind
- * do what the emulator takes them for. A node with a doubt is DECODED, not EXACT; doubts.c has
- * others.
+ * Whether any network proved that commands of a task's kind do what the emulator assumes, which the
+ * task itself does not say. A node with a doubt is DECODED, not EXACT; doubts.c has others.
  *
  * The kind of a task is a text: its units, what each of them does, and its types. proven_kinds.h
  * lists the kinds of tasks whose results were right, made by tools/prove_kinds.py. */

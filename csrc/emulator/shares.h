@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether the tasks of several cores compute what those of one core do. */
+ * Whether the tasks of several cores compute the same as the tasks of one core. */
 #pragma once
 
 #include "emulator/machine.h"

@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-#define STEPS 8 /* of a byte that is copied, beside a multiplication of a convolution */
+#define STEPS 8 /* of a copied byte, relative to a multiplication of a convolution */
 
 typedef struct {
     uint64_t n, c, h, w;         /* logical */
@@ -57,7 +57,7 @@ static bool place(const rkr_emu *emu, const emu_tensor *tensor, placement *at) {
             return false;
         }
         at->batch = (at->c + at->group - 1) / at->group * at->plane; /* native[1] may be more */
-        /* In float16, images of up to 4 channels take equal parts of what is reserved. */
+        /* In float16, images of up to 4 channels take equal parts of the reserved bytes. */
         if (t->kind == 1 && bytes == 2 && at->c <= at->group && at->group < 8) {
             at->batch = tensor->bytes / at->n / bytes * bytes;
         }
@@ -249,7 +249,7 @@ static bool copy_pixels(const void *context, uint32_t part, uint32_t parts) {
     return true;
 }
 
-/* Whether rows and columns are those of the tensor, and not all elements one row. */
+/* Whether rows and columns equal the tensor's, instead of one row of all elements. */
 static bool has_pixels(const emu_tensor *tensor, const placement *at) {
     return tensor->public.n_dims == 4 && at->c == dim_of(tensor, 1) && at->h == dim_of(tensor, 2) &&
            at->w == dim_of(tensor, 3);

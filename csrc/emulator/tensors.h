@@ -5,7 +5,7 @@
 
 #include "emulator/machine.h"
 
-/* Its bytes without what is reserved behind them; 0: it cannot be read. */
+/* Its bytes without the reserved ones after them; 0: it cannot be read. */
 uint64_t emu_tensor_bytes(const rkr_emu *emu, const emu_tensor *tensor);
 /* Bytes from one group of channels to the next; 0: it has only one, or none. */
 uint64_t emu_tensor_plane(const rkr_emu *emu, const emu_tensor *tensor);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Try the commands of nodes: on random values, they have to give what the operator is defined to
- * give. So a mistake of the compiler, or of the decoding, shows without a network to compare with.
+ * Try the commands of nodes: on random values, they must give the result that the operator defines.
+ * So a mistake of the compiler, or of the decoding, shows without a network to compare with.
  * trial_sums.c has the definition of convolutions.
  *
  * The two may differ by a quarter of a bit in the output's leading eight: 4 steps of int8, 256 of
@@ -17,7 +17,7 @@
 
 #define MOST_STEPS 4.0
 #define MOST_STEPS_OF_SUMS 6.0 /* their scale and bias are fitted */
-/* What is in memory that nobody wrote: 126, and in float16 NaN; else 60, and 1.06. */
+/* The content of unwritten memory: 126, and in float16 NaN; else 60, and 1.06. */
 #define NOISE 0x7e
 #define NUMBERS 0x3c
 #define MOST_NOISE (8ull << 30) /* bytes to write, a second */
@@ -125,7 +125,7 @@ static double step_of(const rkr_emu_tensor *t, const uint8_t *values) {
     return largest / 1024.0;
 }
 
-/* In steps. What has no finite value by definition, as the root of a negative one, is free. */
+/* In steps. Values without a finite definition, such as the root of a negative number, are free. */
 static double difference(const rkr_emu_tensor *t, const uint8_t *ours, const uint8_t *defined) {
     double worst = 0.0;
     if (memcmp(ours, defined, (size_t)t->n_elems * t->elem_bytes) == 0) {

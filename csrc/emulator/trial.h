@@ -5,7 +5,7 @@
 
 #include "emulator/machine.h"
 
-/* Try every node once, and doubt those that fail; the memory is left as it was. */
+/* Try every node once, and doubt those that fail; the memory is unchanged afterwards. */
 int emu_try_nodes(rkr_emu *emu);
 /* trial_sums.c: the largest difference of a convolution from its sums, in steps; NAN: it was not
  * tried. */

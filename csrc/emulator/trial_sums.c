@@ -269,7 +269,7 @@ typedef struct {
     const uint8_t *bytes;
     uint64_t at, end; /* in weights */
     uint32_t pairs;
-    bool cuts; /* kernels that do not exist are not there, though native dimensions count them */
+    bool cuts; /* leaves out kernels that only native dimensions count */
 } reading;
 
 /* One block: [row][column][kernel][channel]; folded [row][kernel][columns of 4 channels]. */
@@ -621,7 +621,7 @@ static void add_row(fit *to, const double row[3], double value, double weight) {
     }
 }
 
-/* What cannot be told from others is 0. */
+/* Unknowns that cannot be separated are 0. */
 static void solve(fit *f) {
     double inverse[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, scale[3];
     bool used[3] = {false, false, false};
@@ -809,7 +809,7 @@ static double step_of(const rkr_emu_tensor *t, const sample *samples, size_t n) 
 }
 
 /* All results are one that is far from 0, though some of the inputs nearly are: the end of the
- * range of int8. A function with a bound of its own may end there. */
+ * range of int8. A function with its own bound may end there. */
 static bool is_stuck(const rkr_emu_tensor *out, const chain *f) {
     const uint32_t bounds = count_kind(f, CLAMP) + count_kind(f, BOUNDED) + count_kind(f, CURVE);
     return bounds == 0 && out->elem_bytes == 1 && f->low >= f->high &&
