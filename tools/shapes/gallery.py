@@ -4,7 +4,8 @@
 
     python tools/shapes/gallery.py [FOLDER]
 
-``detect.jpg`` shows the objects that the example detector finds on the simulated NPU,
+``detect.jpg`` shows the objects that the example detector finds on the simulated NPU, ``tracks.jpg``
+those that it finds in moving shapes,
 ``faces.jpg``, ``classes.jpg``, ``inside.jpg``, ``poses.jpg`` and ``text.jpg`` what the small
 networks of tasks.py find in images that were picked for it. No net is trained for ``segment.jpg``,
 ``oriented.jpg`` and ``pose.jpg``: they show the drawing alone, of the true masks, rectangles and
@@ -14,6 +15,8 @@ joints of scenes made up for it.
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ import figures
 import numpy as np
 import scenes
 from figures import draw_figure, figure
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from rknn_runtime import (
     Detections,
@@ -34,11 +37,14 @@ from rknn_runtime import (
     TextReader,
     TextRecognizer,
 )
+from rknn_runtime.vision import Tracker
+from rknn_runtime.vision.drawing import class_color
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 320
 #: Seeds of what is drawn, which no network was trained on.
 SCENE, FACES, FIGURES, WORDS = 3_000_076, 3_000_002, 3_000_002, 3_000_010
+MOVING = 3_000_003
 NETWORKS = ROOT / "tools" / "shapes" / "networks"
 
 
@@ -149,6 +155,37 @@ def text() -> Any:
         return reader(image).draw(Image.fromarray(image))
 
 
+def moving(seed: int, frames: int = 40) -> Iterator[np.ndarray]:
+    """Draw a scene whose shapes move and cross each other."""
+    rng = np.random.default_rng(seed)
+    canvas = scenes._background(rng, SIZE, SIZE)
+    starts, ends = rng.uniform(40, SIZE - 40, (2, 5, 2))
+    for t in np.linspace(0, 1, frames):
+        image = canvas.copy()
+        for k, (start, end) in enumerate(zip(starts, ends)):
+            own = np.random.default_rng([seed, k])
+            cover, *_ = scenes._shape(own, k, 2 * SIZE, 2 * SIZE)
+            drawn = Image.fromarray((cover * 255).astype(np.uint8)).resize((52, 52))
+            x, y = (start + (end - start) * t - 26).astype(int)
+            scenes._paint(own, image, np.asarray(drawn) / np.float32(255), x, y)
+        yield np.clip(image + 0.5, 0, 255).astype(np.uint8)
+
+
+def tracks() -> Any:
+    """Draw the last frame of moving shapes, with the ways of the tracked objects before it."""
+    tracker, ways = Tracker(), defaultdict(list)
+    with Detector.open(ROOT / "examples/models/shapes_rk3588.rknn", library="sim") as detector:
+        for frame in moving(MOVING):
+            found = tracker(detector(frame))
+            for number, box in zip(found.tracker_id, found.xyxy):
+                ways[int(number)].append(tuple((box[:2] + box[2:]) / 2))
+    image = found.draw(Image.fromarray(frame), color_by="track")
+    for number, way in ways.items():
+        if number >= 0:
+            ImageDraw.Draw(image).line(way, class_color(number), 2)
+    return image
+
+
 def truth(boxes: list[np.ndarray], class_ids: np.ndarray, **more: np.ndarray) -> Detections:
     """Return the answer of a perfect net: the confidence is 1."""
     ones = np.ones(len(class_ids), np.float32)
@@ -176,7 +213,7 @@ def main() -> None:
     """Draw all of them."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images"
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (detect, segment, oriented, pose, classes, inside, faces, poses, text):
+    for make in (detect, segment, oriented, pose, classes, inside, faces, poses, text, tracks):
         path = folder / f"{make.__name__}.jpg"
         make().convert("RGB").save(path, quality=88, optimize=True)
         print(f"{path}: {path.stat().st_size} bytes")
