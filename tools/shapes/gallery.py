@@ -4,8 +4,8 @@
 
     python tools/shapes/gallery.py [FOLDER]
 
-``detect.jpg`` shows the objects that the example detector finds on the simulated NPU, ``tracks.jpg``
-those that it finds in moving shapes,
+``detect.jpg`` shows the objects that the example detector finds on the simulated NPU,
+``tracks.jpg`` those that it follows,
 ``faces.jpg``, ``classes.jpg``, ``inside.jpg``, ``poses.jpg`` and ``text.jpg`` what the small
 networks of tasks.py find in images that were picked for it. No net is trained for ``segment.jpg``,
 ``oriented.jpg`` and ``pose.jpg``: they show the drawing alone, of the true masks, rectangles and

@@ -54,6 +54,7 @@ def channels_first(attrs: Outputs) -> tuple[TensorAttr, ...]:
     """Return the outputs with logical shapes in NCHW.
 
     A tensor that is described in NHWC, such as ``model.outputs[0].nhwc``, is NHWC in memory, too.
+    Outputs of rows lose the fourth dimension of 1 that files of older toolkits have.
     """
     for attr in attrs:
         if not isinstance(attr, TensorAttr):
@@ -61,12 +62,19 @@ def channels_first(attrs: Outputs) -> tuple[TensorAttr, ...]:
                 "outputs: expected TensorAttr, as model.outputs has them, got "
                 f"{type(attr).__name__}"
             )
-    return tuple(
+    first = tuple(
         replace(attr, shape=attr.nchw_shape, layout=Layout.NCHW, native=attr.stored)
         if attr.is_nhwc
         else attr
         for attr in attrs
     )
+    are_rows = len(first) > 1 and all(
+        len(a.shape) == 4
+        and a.shape[1] > a.shape[2] > a.shape[3] == 1
+        and a.stored.layout not in (Layout.NC1HWC2, Layout.NHWC)
+        for a in first
+    )
+    return tuple(replace(a, shape=a.shape[:3], native=a.stored) if are_rows else a for a in first)
 
 
 def quantization_of(attr: TensorAttr) -> tuple[int, float]:
@@ -164,7 +172,7 @@ def by_scale(
 ) -> list[list[TensorAttr]] | str:
     """Group outputs by their grid, finest grid first, each group in the given order.
 
-    All groups have the same numbers of channels, and all grids divide the input.
+    All groups have the same numbers of channels, and all grids divide the input into squares.
 
     Args:
         outputs: In NCHW.
@@ -190,8 +198,11 @@ def by_scale(
     if any([attr.shape[1] for attr in group] != channels for group in ordered):
         return "expected the same channels at each scale"
     height, width = input_size
-    if any(height % rows or width % columns for rows, columns in groups):
-        return f"expected grids that divide the input, {height} x {width} (height x width)"
+    if any(
+        height % rows or width % columns or height // rows != width // columns
+        for rows, columns in groups
+    ):
+        return f"expected grids that divide the input, {height} x {width}, into squares"
     return ordered
 
 

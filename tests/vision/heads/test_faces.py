@@ -118,7 +118,15 @@ def test_rows_of_all_scales(sides, strides, logits, dtype):
         for s, grid in enumerate(scene.grids())
     ]
     expected, truth = planted.reference_of("retinaface", back, scene, logits, sides=sides)
-    assert_decodes(decoder, raw, expected, truth, scene)
+    found = assert_decodes(decoder, raw, expected, truth, scene)
+    # Files of older toolkits have a fourth dimension; unpacked memory is needed to read it so.
+    raw = [x[..., None] for x in raw]
+    deep = [attribute(x.shape, dtype, a.zero_point, a.scale, index=a.index)
+            for a, x in zip(attrs, raw)]  # fmt: skip
+    assert find_head(deep, scene.size).make(logits=logits)(raw) == found
+    packed, _, _ = deliver_all([x[0] for x in raw], dtype, "c2=16")
+    with pytest.raises(ValueError, match="cannot tell how to decode"):
+        find_head(packed, scene.size)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float32"])

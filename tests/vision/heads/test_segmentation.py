@@ -163,7 +163,7 @@ def test_too_many_prototypes():
         shapes = [(1, 4, 1, 8), (1, 1, 1, 8), (1, n, 1, 8), (1, n, 2, width)]
         attrs = [attribute(s, "float32", index=i, name=f"o{i}") for i, s in enumerate(shapes)]
         with pytest.raises(ValueError, match="at most 256 prototypes of at most 1024 columns, got"):
-            SplitSegmentationDecoder(attrs, (32, 32))
+            SplitSegmentationDecoder(attrs, (4, 32))
 
 
 class Call:
