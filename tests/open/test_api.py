@@ -92,3 +92,20 @@ def test_what_the_open_runtime_has_not_is_refused(run):
     said = run("rknpu", "rk3588", BEGIN + REFUSED, SMALL, PYTHONPATH=f"{PROJECT}:{tools}")
     wanted = ["itself", "itself", "itself", "itself", "matri"]
     assert [word in text for word, text in zip(wanted, said)] == [True] * 5, said
+
+
+MINI = """\
+data = open(sys.argv[1], "rb").read().replace(b"rv1106", b"rk3588")
+Model(data, library="sim").close()
+try:
+    Model(data, library="open").close()
+    print(json.dumps("loaded"))
+except Exception as error:
+    print(json.dumps(str(error)))
+"""
+
+
+def test_a_container_for_librknnmrt_on_another_soc_is_refused(run):
+    """Nobody knows whether the addresses in its commands are final there."""
+    said = run("rknpu", "rk3588", MINI, DATA / "models" / "ic5_rv1106.rknn")
+    assert "convert without mini_rknn" in said
