@@ -45,7 +45,7 @@ class ExclusiveLock:
         lock = self._lock
         if is_finalizing() and not self._is_free():
             raise RuntimeError(
-                "the interpreter is ending in the middle of another thread's call to the same "
+                "the interpreter has ended in the middle of another thread's call to the same "
                 "object: end your threads first, as in an atexit function"
             )
         if lock._is_owned() or (self.lent_to is not None and self.lent_to == threading.get_ident()):

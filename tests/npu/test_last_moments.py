@@ -60,7 +60,7 @@ class Late:
             try:
                 use()
             except RuntimeError as error:
-                assert "the interpreter is ending" in str(error), error
+                assert "the interpreter has ended" in str(error), error
             except ClosedError:  # at the interpreter's end
                 pass
 
