@@ -121,6 +121,8 @@ class _Layers:
                 self._reshaped.add(out)
             return
         is_product = kind == "MatMul" and variable == [node.input[0]]
+        weights = self._graph.constant(node.input[1]) if is_product else None
+        is_product = weights is not None and weights.ndim == 2
         are_last = kind in _IN_ANY_ORDER and all(name in self._last for name in variable)
         if are_last or (is_product and len(self._graph.shape(out) or ()) > 2):
             self._last.add(out)
@@ -202,9 +204,9 @@ class _Layers:
     def _pool(self, name: str, out: str) -> bool:
         """Add the convolutions that average all places of an image, some places after others."""
         tensor, shape = self._tensor(name), self._graph.shape(out)
-        n, channels, *places = tensor.shape
-        if shape is None or len(places) != 2 or shape[:2] != (n, channels):
+        if shape is None or len(tensor.shape) != 4 or shape[:2] != tensor.shape[:2]:
             return False
+        n, channels, *places = tensor.shape
         if math.prod(shape) != n * channels:
             return False
         while places != [1, 1]:

@@ -146,6 +146,16 @@ def test_matrices_are_kept_with_channels_first(tmp_path):
     assert [tensor.shape for tensor in layers[4].inputs] == [(1, 24, 64)]
 
 
+def test_means_and_products_that_are_no_convolutions(tmp_path):
+    """A mean of one axis alone, and a product with a matrix for each of a batch."""
+    net = Net()
+    x = net.reshape(net.conv("images", 3, 16, 1, 8), 1024)
+    net.output("mean", net.op("ReduceMean", x, axes=[0]))
+    net.output("end", net.op("MatMul", net.reshape(x, 2, 8, 64), net.const(np.ones((2, 64, 4)))))
+    names = [layer.operator for layer in layers_of(net, tmp_path)]
+    assert "ReduceMean" in names and "MatMul" in names
+
+
 def test_a_softmax_that_ends_the_network_is_float16(tmp_path):
     """Its input is converted; one in the middle stays int8."""
     net = Net()

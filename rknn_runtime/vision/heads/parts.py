@@ -153,8 +153,8 @@ def parts_of_all(
     strides = [8 << i for i in range(len(per_cell))]
     grids = [cells_of(input_size, stride) for stride in strides]
     counts = [n * rows * columns for n, (rows, columns) in zip(per_cell, grids)]
-    rows = [a.shape[-2] if len(a.shape) == 2 or a.shape[:1] == (1,) else 0 for a in outputs]
-    if any(len(attr.shape) not in (2, 3) for attr in outputs) or set(rows) != {sum(counts)}:
+    rows = [a.shape[-2:-1] if len(a.shape) == 2 or a.shape[:1] == (1,) else () for a in outputs]
+    if any(len(attr.shape) not in (2, 3) for attr in outputs) or set(rows) != {(sum(counts),)}:
         return f"expected rows of {sum(counts)} predictions"
     ordered = _in_order(outputs, [channels_of(attr) for attr in outputs], channels)
     if ordered is None:
