@@ -205,8 +205,10 @@ static int run_image(const api_machine *machine, const api_machine_task *task, u
     rkr_emu *emulator = machine->emulator;
     int status = RKR_OK;
     for (uint32_t i = 0; status == RKR_OK && i < task->n_inputs; i++) {
-        const api_machine_values *input = &task->values[i];
-        status = rkr_emu_set_input(emulator, i, input->form, input->values + image * input->bytes,
+        api_machine_values *input = &task->values[i];
+        api_graph_lend(machine->hand, i, input);
+        status = rkr_emu_set_input(emulator, i, input->form,
+                                   input->is_lent ? NULL : input->values + image * input->bytes,
                                    input->bytes);
     }
     status = status == RKR_OK ? api_graph_run(emulator, machine->hand, task->hook) : status;

@@ -14,7 +14,10 @@ typedef struct api_machine api_machine;
 typedef struct {
     uint32_t form; /* RKR_EMU_AS_...; of inputs only */
     uint8_t *values;
-    size_t bytes;    /* of one image */
+    size_t bytes;        /* of one image */
+    struct api_mem *mem; /* of an input: bound to it, with these bytes; NULL: none */
+    bool may_lend;       /* they may be read there */
+    bool is_lent;        /* they are; before a run: they were in the last one */
     uint8_t *native; /* of an output: where its own memory goes instead, if it has this layout: */
     const rknn_tensor_attr *layout;
     bool is_native; /* it did */
@@ -73,5 +76,7 @@ uint32_t api_graph_instances(uint32_t cores);
 int api_graph_open(const uint8_t *bytes, size_t size, uint32_t graph, uint32_t cores,
                    rkr_emu **emulator, void **hand, char *reason, size_t reason_size);
 void api_graph_close(rkr_emu *emulator, void *hand);
+/* Have an input read where the client has it, if that can be, else in the machine's memory. */
+void api_graph_lend(void *hand, uint32_t input, api_machine_values *value);
 /* Execute all nodes; RKR_OK, one of these two, or the emulator's status. */
 int api_graph_run(rkr_emu *emulator, void *hand, api_node_hook hook);

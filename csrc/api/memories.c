@@ -103,6 +103,9 @@ static api_mem *around_fd(const api_context *ctx, int32_t fd, void *virt_addr, u
     }
     mem->map = map;
     mem->cpu = mem->map + skip;
+    mem->offset = (uint32_t)offset;
+    mem->fd = api_runs_on_npu ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1; /* the client may close it */
+    mem->owns_file = mem->fd >= 0;
     mem->context = ctx->id;
     mem->public = (rknn_tensor_mem){.virt_addr = virt_addr,
                                     .fd = fd,
@@ -131,6 +134,7 @@ static api_mem *around(const api_context *ctx, uint64_t phys_addr, void *address
         return NULL;
     }
     mem->cpu = address;
+    mem->fd = -1;
     mem->context = ctx->id;
     mem->public = (rknn_tensor_mem){.virt_addr = address,
                                     .fd = -1,

@@ -9,9 +9,9 @@
 typedef struct api_mem {
     rknn_tensor_mem public;             /* first: its address is what the client holds */
     rknn_context context;               /* 0: none */
-    int fd;                             /* our file, where it is owned */
+    int fd;                             /* our file, where it is owned; -1: none */
     bool owns_file;                     /* else it is the client's */
-    uint32_t size;                      /* the client may overwrite the public one */
+    uint32_t size, offset;              /* the client may overwrite the public ones */
     uint8_t *map;                       /* our mapping of the memory, NULL for from_phys */
     uint8_t *client_map;                /* the client's own mapping, if it has one */
     size_t map_bytes;                   /* of each mapping */
@@ -22,6 +22,8 @@ typedef struct api_mem {
     bool is_closed;                     /* client_map has no access */
     bool was_touched;                   /* while it was closed */
     char written_as[RKNN_MAX_NAME_LEN]; /* the output that the NPU wrote */
+    void *loan;                         /* of the library: where an NPU has it */
+    bool cannot_lend;                   /* no NPU can have it */
     uint32_t users;                     /* bindings and calls in progress */
     bool is_destroyed;                  /* by the client; freed after its last user */
     bool is_forgotten;                  /* by the quarantine */
@@ -37,6 +39,10 @@ uint32_t api_mem_count(rknn_context context);
 bool api_mem_is_destroyed(const api_mem *mem);
 /* All that are alive, under api_lock. */
 extern api_mem *api_memories;
+
+/* Of the library: whether it drives an NPU, which takes and leaves bytes as they are, with whatever
+ * lies between the values, and works in memory of the library's. */
+extern const bool api_runs_on_npu;
 
 /* ---- of the library: the pages of a memory ---- */
 

@@ -30,6 +30,7 @@ void api_ports_free(api_context *ctx) {
 void api_port_bind(api_port *port, api_mem *mem) {
     api_mem_give_back(port->mem);
     port->mem = mem;
+    port->is_lent = false;
 }
 
 bool api_port_is_input(const api_context *ctx, uint32_t index) {

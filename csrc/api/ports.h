@@ -21,11 +21,8 @@ typedef struct api_port {
     const uint8_t *pixels; /* of a bound image, instead of `value`; NULL: none */
     size_t pixels_bytes;
     bool is_native; /* the last run put an output into its memory, and not into `value` */
+    bool is_lent;   /* the last run's NPU read an input in the client's memory */
 } api_port;
-
-/* Of the library: whether it drives an NPU, which takes and leaves bytes as they are, with whatever
- * lies between the values, and works in memory of the library's. */
-extern const bool api_runs_on_npu;
 
 /* What rknn_run writes for an output that is bound with a type and a layout. */
 typedef enum {

@@ -18,6 +18,10 @@ static void keep_bytes(const api_context *ctx, uint32_t index, api_machine_value
     if (api_port_is_input(ctx, index) && port->pixels != NULL) {
         values->values = (uint8_t *)(uintptr_t)port->pixels;
         values->bytes = port->pixels_bytes / ctx->model->batch;
+        values->mem = port->mem;
+        values->is_lent = port->is_lent;
+        values->may_lend = ctx->model->batch == 1 && ctx->operators == NULL &&
+                           values->bytes == api_tensor_of(ctx, index)->n_elems;
     }
     const rknn_tensor_attr *native = &api_tensor_of(ctx, index)->attr[API_NATIVE];
     if (api_runs_on_npu && !api_port_is_input(ctx, index) && port->source == API_BOUND &&
@@ -56,6 +60,9 @@ int api_execute(api_context *ctx) {
                                        .values = values,
                                        .hook = api_operators_hook(ctx)};
         status = api_machine_run(model->machine, &task);
+    }
+    for (uint32_t i = 0; values != NULL && i < model->n_input; i++) {
+        ctx->ports[i].is_lent = values[i].is_lent;
     }
     for (uint32_t i = model->n_input; status == RKNN_SUCC && i < count; i++) {
         ctx->ports[i].is_native = values[i].is_native;
@@ -121,7 +128,7 @@ static int read_inputs(api_context *ctx, bool values_matter) {
             return status;
         }
         ctx->ports[i].pixels = NULL;
-        if (is_bound) {
+        if (is_bound && !ctx->ports[i].is_lent) {
             const char *name = api_tensor_of(ctx, i)->attr[API_NATIVE].name;
             api_cache_npu_reads(ctx->ports[i].mem, api_port_bytes(ctx, i), name);
         }

@@ -151,6 +151,12 @@ typedef int rkr_emu_get_task_fn(const rkr_emu *emu, uint32_t task, rkr_emu_task 
 typedef int rkr_emu_get_commands_fn(const rkr_emu *emu, uint32_t task, int is_whole,
                                     const uint32_t base[2], uint64_t *words, size_t *count);
 
+/* Where the commands of a task say where it reads an input's image, which may then lie elsewhere:
+ * the word, and how far behind its begin. RKR_ERR_UNAVAILABLE if the task does not read the input;
+ * RKR_EMU_ERR_UNKNOWN if it may, but not by one word, or other bytes than RKR_EMU_AS_PIXELS has. */
+typedef int rkr_emu_find_image_fn(const rkr_emu *emu, uint32_t task, int is_whole, uint32_t input,
+                                  uint32_t *word, uint32_t *offset);
+
 /* An NPU without a model, for a stand-in of its device: it executes commands in memory. */
 typedef struct rkr_npu rkr_npu;
 
@@ -192,7 +198,8 @@ typedef int rkr_emu_get_inputs_fn(const rkr_emu *emu, uint32_t *tensors);
 typedef int rkr_emu_get_outputs_fn(const rkr_emu *emu, uint32_t *tensors);
 
 /* Give input `index` its values for the next run, which uses them up; RKR_EMU_AS_...; `size` must
- * be exact, but that rows of uint8 pixels may be longer than the image's. */
+ * be exact, but that rows of uint8 pixels may be longer than the image's. NULL for `data`: an image
+ * that lies elsewhere, see rkr_emu_find_image. */
 typedef int rkr_emu_set_input_fn(rkr_emu *emu, uint32_t index, uint32_t form, const void *data,
                                  size_t size);
 

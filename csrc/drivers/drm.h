@@ -10,6 +10,7 @@ enum {
     DRM_VERSION = 0x00,
     DRM_CLOSE = 0x09,
     DRM_EXPORT = 0x2d,
+    DRM_IMPORT = 0x2e,
     DRM_DRIVERS = 0x40
 }; /* a driver's own from there on */
 
@@ -27,7 +28,7 @@ struct drm_close {
     uint32_t handle, pad;
 };
 
-/* Of memory, as a dma-buf. */
+/* Of memory, as a dma-buf; and a dma-buf as memory, the same handle each time. */
 struct drm_export {
     uint32_t handle, flags;
     int32_t file;

@@ -16,6 +16,7 @@ RKR_EMU_EXPORT rkr_emu_open_fn rkr_emu_open;
 RKR_EMU_EXPORT rkr_emu_open_in_fn rkr_emu_open_in;
 RKR_EMU_EXPORT rkr_emu_get_task_fn rkr_emu_get_task;
 RKR_EMU_EXPORT rkr_emu_get_commands_fn rkr_emu_get_commands;
+RKR_EMU_EXPORT rkr_emu_find_image_fn rkr_emu_find_image;
 RKR_EMU_EXPORT rkr_npu_open_fn rkr_npu_open;
 RKR_EMU_EXPORT rkr_npu_scramble_fn rkr_npu_scramble;
 RKR_EMU_EXPORT rkr_npu_run_fn rkr_npu_run;

@@ -186,7 +186,7 @@ static int put_values(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
 }
 
 int rkr_emu_set_input(rkr_emu *emu, uint32_t index, uint32_t form, const void *data, size_t size) {
-    if (emu == NULL || data == NULL || emu->memory == NULL) {
+    if (emu == NULL || (data == NULL && form != RKR_EMU_AS_PIXELS) || emu->memory == NULL) {
         return RKR_ERR_ARGUMENT;
     }
     if (index >= emu->model->n_inputs || form > RKR_EMU_AS_STORED_EDGE) {
@@ -213,7 +213,7 @@ int rkr_emu_set_input(rkr_emu *emu, uint32_t index, uint32_t form, const void *d
     }
     const bool is_bound = emu->forms[index] == form + 1;
     int status = t->is_pixel && !is_bound ? bind_image(emu, index, form) : RKR_OK;
-    status = status == RKR_OK ? put_values(emu, index, form, data, size) : status;
+    status = status == RKR_OK && data != NULL ? put_values(emu, index, form, data, size) : status;
     emu->is_given[index] = status == RKR_OK;
     if (!is_bound) {
         emu->forms[index] = status == RKR_OK ? form + 1 : 0;

@@ -243,6 +243,17 @@ int rkr_emu_get_task(const rkr_emu *emu, uint32_t task, rkr_emu_task *out) {
     return RKR_OK;
 }
 
+/* The commands of a task, and which of them are addresses; NULL: nobody says. */
+static emu_whole commands_of(const rkr_emu *emu, uint32_t task, int is_whole) {
+    const emu_model *model = emu->model;
+    const emu_task_entry *entry = &model->tasks[task];
+    if (is_whole) {
+        return emu->whole[task];
+    }
+    return (emu_whole){entry->words, model->words + entry->first_word,
+                       model->is_address == NULL ? NULL : model->is_address + entry->first_word};
+}
+
 int rkr_emu_get_commands(const rkr_emu *emu, uint32_t task, int is_whole, const uint32_t base[2],
                          uint64_t *words, size_t *count) {
     if (emu == NULL || count == NULL || (words != NULL && base == NULL) || task >= emu->n_tasks ||
@@ -252,15 +263,11 @@ int rkr_emu_get_commands(const rkr_emu *emu, uint32_t task, int is_whole, const 
     if (emu->model->is_address == NULL && !emu->model->is_mini) {
         return RKR_EMU_ERR_UNKNOWN; /* an old container: nobody says which words are addresses */
     }
-    const emu_task_entry *entry = &emu->model->tasks[task];
     const emu_task *decoded = &emu->tasks[task];
-    const uint64_t *from =
-        is_whole ? emu->whole[task].words : emu->model->words + entry->first_word;
-    const uint8_t *is_address = is_whole ? emu->whole[task].is_address
-                                : emu->model->is_address != NULL
-                                    ? emu->model->is_address + entry->first_word
-                                    : NULL;
-    const size_t n = is_whole ? emu->whole[task].n_words : entry->words;
+    const emu_whole commands = commands_of(emu, task, is_whole);
+    const uint64_t *from = commands.words;
+    const uint8_t *is_address = commands.is_address;
+    const size_t n = commands.n_words;
     const size_t room = *count;
     *count = n;
     if (words != NULL && is_bound(emu, decoded) && emu->soc->family == EMU_RV1103B) {
@@ -278,4 +285,62 @@ int rkr_emu_get_commands(const rkr_emu *emu, uint32_t task, int is_whole, const 
         words[i] = (from[i] & ~((uint64_t)UINT32_MAX << 16)) | (uint64_t)value << 16;
     }
     return n <= room ? RKR_OK : RKR_ERR_OVERFLOW;
+}
+
+static bool has_input(const rkr_emu_node *node, uint32_t tensor) {
+    bool found = false;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        found = found || node->inputs[i] == tensor;
+    }
+    return found;
+}
+
+/* Whether a task reads there, whichever task has set the registers. */
+static bool reads_from(const emu_task *task, const emu_tensor *tensor) {
+    const emu_dpu *dpu = &task->dpu;
+    const bool is_conv = task->kind == EMU_TASK_CONVOLUTION;
+    if (task->kind == EMU_TASK_POOLING) {
+        return task->pool.in_address - tensor->address < tensor->bytes;
+    }
+    return (is_conv && task->conv.in_address - tensor->address < tensor->bytes) ||
+           (dpu->from_memory && dpu->in_address - tensor->address < tensor->bytes) ||
+           (dpu->ew.source == EMU_MEMORY && dpu->ew.address - tensor->address < tensor->bytes);
+}
+
+int rkr_emu_find_image(const rkr_emu *emu, uint32_t task, int is_whole, uint32_t input,
+                       uint32_t *word, uint32_t *offset) {
+    if (emu == NULL || word == NULL || offset == NULL || task >= emu->n_tasks ||
+        emu->model->words == NULL || input >= emu->model->n_inputs ||
+        (is_whole && emu->whole == NULL)) {
+        return RKR_ERR_ARGUMENT;
+    }
+    const emu_task *decoded = &emu->tasks[task];
+    const emu_convolution *conv = &decoded->conv;
+    const emu_tensor *tensor = &emu->model->tensors[emu->model->inputs[input]];
+    const emu_whole commands = commands_of(emu, task, is_whole);
+    uint32_t found = 0;
+    for (size_t i = 0; commands.is_address != NULL && i < commands.n_words; i++) {
+        const uint32_t value = (uint32_t)(commands.words[i] >> 16);
+        if (commands.is_address[i] && value - tensor->address < tensor->bytes) {
+            *word = (uint32_t)i;
+            *offset = value - tensor->address;
+            found++;
+        }
+    }
+    const bool is_own =
+        has_input(&emu->nodes[emu->model->tasks[task].node].public, emu->model->inputs[input]);
+    if (commands.is_address != NULL && (found == 0 || !is_own)) {
+        return found == 0 && reads_from(decoded, tensor) ? RKR_EMU_ERR_UNKNOWN
+                                                         : RKR_ERR_UNAVAILABLE;
+    }
+    const rkr_emu_tensor *t = &tensor->public;
+    const bool is_image = emu->forms[input] == RKR_EMU_AS_PIXELS + 1 && t->elem_bytes == 1 &&
+                          decoded->kind == EMU_TASK_CONVOLUTION && conv->pixels &&
+                          conv->in_line == t->dims[3] * conv->in_c;
+    return found == 1 && is_image && conv->in_address == tensor->address + *offset &&
+                   *offset + (uint64_t)(conv->in_h - 1) * conv->in_line +
+                           (uint64_t)conv->in_w * conv->in_c <=
+                       t->n_elems
+               ? RKR_OK
+               : RKR_EMU_ERR_UNKNOWN;
 }

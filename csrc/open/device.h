@@ -8,6 +8,7 @@
  *   rocket    the one of mainline Linux
  *   find      which of them there is
  *   weights   memory of constants, once for all who have the same
+ *   loans     dma-bufs of the client, where the NPU reads them
  *   program   the tasks of a model, in memory of the NPU
  *   ask       which of them the NPU at hand executes
  *   graph     a model from its file on
@@ -92,6 +93,9 @@ typedef struct open_driver {
     void (*write_list)(const open_task *tasks, uint32_t count, uint8_t *list);
     /* Zeroed memory; `for_list`: that the kernel reads tasks from. False with errno. */
     bool (*take)(open_device *device, size_t bytes, bool for_list, open_block *block);
+    /* A dma-buf as memory of the NPU, without `at`; NULL: the driver has no such call. The same one
+     * gets the same handle, which is given back once. */
+    bool (*import)(open_device *device, int file, open_block *block);
     void (*give_back)(open_device *device, open_block *block);
     bool (*sync)(open_device *device, const open_block *block, size_t offset, size_t bytes,
                  bool to_device);

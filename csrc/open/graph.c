@@ -117,9 +117,19 @@ static int make(open_program *program) {
     program->nodes = calloc(program->info.nodes + 1, sizeof *program->nodes);
     program->tasks = calloc(program->info.tasks + 1, sizeof *program->tasks);
     program->numbers = calloc(program->info.tasks + 1, sizeof *program->numbers);
-    if (program->nodes == NULL || program->tasks == NULL || program->numbers == NULL) {
+    program->inputs = calloc(program->info.inputs + 1, sizeof *program->inputs);
+    program->reads = calloc(program->info.tasks + 1, sizeof *program->reads);
+    uint32_t *inputs = calloc(program->info.inputs + 1, sizeof *inputs);
+    if (program->nodes == NULL || program->tasks == NULL || program->numbers == NULL ||
+        program->inputs == NULL || program->reads == NULL || inputs == NULL) {
+        free(inputs);
         return RKR_ERR_MEMORY;
     }
+    rkr_emu_get_inputs(program->emulator, inputs);
+    for (uint32_t i = 0; i < program->info.inputs; i++) {
+        program->inputs[i].tensor = inputs[i];
+    }
+    free(inputs);
     size_t words = 0;
     const bool is_old =
         rkr_emu_get_commands(program->emulator, 0, 0, NULL, NULL, &words) == RKR_EMU_ERR_UNKNOWN;
@@ -251,6 +261,8 @@ void open_graph_free(open_program *program) {
     free(program->nodes);
     free(program->tasks);
     free(program->numbers);
+    free(program->inputs);
+    free(program->reads);
     open_close_file(program->device);
     free(program);
 }

@@ -8,6 +8,7 @@
 #include "api/run.h"
 #include "find.h"
 #include "graph.h"
+#include "loans.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -108,6 +109,21 @@ void api_graph_close(rkr_emu *emulator, void *hand) {
 }
 
 /* ---- a run ---- */
+
+void api_graph_lend(void *hand, uint32_t input, api_machine_values *value) {
+    open_program *program = hand;
+    const bool was_lent = value->is_lent;
+    const uint32_t address = value->may_lend && open_program_can_move(program, input)
+                                 ? open_loan_address(program->device, value->mem)
+                                 : 0;
+    const bool is_lent = open_program_move(program, input, address) && address != 0;
+    if (is_lent != was_lent) { /* threads that share a batch do not write */
+        value->is_lent = is_lent;
+    }
+    if (was_lent && !is_lent) { /* the CPU reads it */
+        api_cache_npu_reads(value->mem, value->bytes, "");
+    }
+}
 
 static int fail_on_npu(const open_program *program, uint32_t first) {
     const int error = errno;

@@ -2,10 +2,10 @@
  *
  * The pages of a memory of the API: a dma-buf where the system has a heap for them, so that cameras
  * and other engines can share it; else a file in memory. The runtime copies between them and the
- * memory that the NPU works in. */
+ * memory that the NPU works in, or lends it a dma-buf with an image to read. */
 #define _GNU_SOURCE
-#include "api/memories.h"
 #include "drivers/dma_buf.h"
+#include "loans.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,6 +58,7 @@ bool api_pages_make(api_mem *mem, size_t size, bool is_coherent) {
 }
 
 void api_pages_release(api_mem *mem) {
+    open_loan_end(mem);
     if (mem->map != NULL) {
         munmap(mem->map, mem->map_bytes);
     }
@@ -74,8 +75,8 @@ bool api_pages_are_coherent(const api_context *ctx) {
 /* Tell the kernel that the CPU begins or ends to use a dma-buf; other files refuse, which does no
  * harm. */
 static void use_buffer(const api_mem *mem, uint64_t flags) {
-    if (mem->public.fd >= 0) {
-        (void)ioctl(mem->public.fd, DMA_BUF_SYNC, &flags);
+    if (mem->fd >= 0) {
+        (void)ioctl(mem->fd, DMA_BUF_SYNC, &flags);
     }
 }
 
@@ -92,10 +93,15 @@ void api_cache_npu_wrote(api_mem *mem, const char *output) {
     use_buffer(mem, DMA_BUF_WRITE | DMA_BUF_END);
 }
 
-/* The runtime's CPU reads and writes a memory, as its client does: their caches are one. */
+/* The runtime's CPU reads and writes a memory, as its client does: their caches are one, unless it
+ * is lent to the NPU. */
 void api_pages_sync(api_mem *mem, rknn_mem_sync_mode mode) {
-    (void)mem;
-    (void)mode;
+    if (mem->loan != NULL && (mode & RKNN_MEMORY_SYNC_TO_DEVICE) != 0) {
+        use_buffer(mem, DMA_BUF_WRITE | DMA_BUF_END);
+    }
+    if (mem->loan != NULL && (mode & RKNN_MEMORY_SYNC_FROM_DEVICE) != 0) {
+        use_buffer(mem, DMA_BUF_READ);
+    }
 }
 
 void api_pages_open(api_mem *mem) {

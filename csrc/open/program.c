@@ -107,6 +107,63 @@ static uint64_t *words_of(const open_program *program, uint32_t task) {
     return (uint64_t *)(void *)(program->commands.at + at);
 }
 
+/* Whether the NPU runs all nodes that have a tensor. */
+static bool is_npus(const open_program *program, uint32_t tensor) {
+    bool is_on_cpu = false;
+    for (uint32_t i = 1; i < program->info.nodes; i++) {
+        rkr_emu_node node = {.n_inputs = 0};
+        (void)rkr_emu_get_node(program->emulator, i, &node);
+        for (uint32_t k = 0; k < node.n_inputs; k++) {
+            is_on_cpu =
+                is_on_cpu || (node.inputs[k] == tensor && program->nodes[i].place != RKNN_OPEN_NPU);
+        }
+    }
+    return !is_on_cpu;
+}
+
+/* Images that the NPU alone reads may lie elsewhere. */
+static void find_reads(open_program *program, uint32_t base) {
+    program->n_reads = 0;
+    for (uint32_t i = 0; i < program->info.inputs; i++) {
+        open_input *input = &program->inputs[i];
+        const uint32_t before = program->n_reads;
+        bool is_movable =
+            program->device->driver->import != NULL && is_npus(program, input->tensor);
+        for (uint32_t k = 0; is_movable && k < program->n_tasks; k++) {
+            open_read *read = &program->reads[program->n_reads];
+            *read = (open_read){.input = i, .task = k};
+            const int status = rkr_emu_find_image(program->emulator, program->numbers[k],
+                                                  program->is_whole, i, &read->word, &read->offset);
+            is_movable = status == RKR_OK || status == RKR_ERR_UNAVAILABLE;
+            program->n_reads += status == RKR_OK && program->n_reads < program->n_tasks;
+        }
+        rkr_emu_tensor tensor;
+        is_movable = is_movable && program->n_reads > before &&
+                     rkr_emu_get_tensor(program->emulator, input->tensor, &tensor) == RKR_OK;
+        program->n_reads = is_movable ? program->n_reads : before;
+        input->own = input->place = is_movable ? base + (uint32_t)tensor.address : 0;
+    }
+}
+
+/* Change the words that say where an input is. */
+static bool move_reads(open_program *program, uint32_t input, uint32_t address) {
+    size_t first = program->commands.bytes, end = 0;
+    for (uint32_t i = 0; i < program->n_reads; i++) {
+        const open_read *read = &program->reads[i];
+        if (read->input == input) {
+            uint64_t *word = words_of(program, read->task) + read->word;
+            const size_t at = (size_t)((uint8_t *)word - program->commands.at);
+            *word = (*word & ~((uint64_t)UINT32_MAX << 16)) | (uint64_t)(address + read->offset)
+                                                                  << 16;
+            first = at < first ? at : first;
+            end = at + sizeof *word > end ? at + sizeof *word : end;
+        }
+    }
+    program->inputs[input].place = address;
+    return program->device->driver->sync(program->device, &program->commands, first, end - first,
+                                         true);
+}
+
 /* For the inputs as they are bound now. */
 static bool write_commands(open_program *program) {
     const open_driver *driver = program->device->driver;
@@ -117,6 +174,7 @@ static bool write_commands(open_program *program) {
     } else if (!has_base(program)) {
         base[0] = base[1] = program->memory.address;
     }
+    find_reads(program, base[1]);
     for (uint32_t i = 0; i < program->n_tasks; i++) {
         const open_task *task = &program->tasks[i];
         size_t count = task->words;
@@ -128,7 +186,33 @@ static bool write_commands(open_program *program) {
         }
         write_chain(program, i, words + count);
     }
+    for (uint32_t i = 0; i < program->info.inputs; i++) { /* another one's binding has changed */
+        const open_input *input = &program->inputs[i];
+        if (input->lent != 0 && (input->own == 0 || !move_reads(program, i, input->lent))) {
+            errno = EINVAL;
+            return false;
+        }
+    }
     return driver->sync(program->device, &program->commands, 0, program->commands.bytes, true);
+}
+
+bool open_program_can_move(const open_program *program, uint32_t input) {
+    rkr_emu_info info;
+    (void)rkr_emu_get_info(program->emulator, &info);
+    return info.bindings == program->bindings && program->inputs[input].own != 0;
+}
+
+bool open_program_move(open_program *program, uint32_t input, uint32_t address) {
+    open_input *moved = &program->inputs[input];
+    const bool can = open_program_can_move(program, input);
+    const uint32_t place = address == 0 ? moved->own : address;
+    moved->lent = can ? address : 0;
+    if (can && moved->place != place && !move_reads(program, input, place)) {
+        moved->lent = 0;
+        program->bindings = UINT32_MAX; /* written anew */
+        return false;
+    }
+    return can || address == 0;
 }
 
 void open_program_give_back(open_program *program, open_block *block) {
@@ -170,6 +254,12 @@ int open_program_lay_out(open_program *program, bool is_whole) {
 
 bool open_program_sync(open_program *program, uint32_t tensor, bool to_device) {
     rkr_emu_tensor t;
+    for (uint32_t i = 0; i < program->info.inputs; i++) {
+        if (program->inputs[i].tensor == tensor &&
+            program->inputs[i].place != program->inputs[i].own) {
+            return true; /* the client's */
+        }
+    }
     if (rkr_emu_get_tensor(program->emulator, tensor, &t) != RKR_OK || t.span_bytes == 0 ||
         t.address < program->info.model_bytes ||
         t.address - program->constants >= program->memory.bytes) {

@@ -16,6 +16,18 @@ typedef struct {
 } open_node;
 
 typedef struct {
+    uint32_t tensor;
+    uint32_t own;   /* its address in the machine's memory; 0: it has to lie there */
+    uint32_t lent;  /* where else they are to read it; 0: nowhere */
+    uint32_t place; /* where they do */
+} open_input;
+
+/* A word of commands that says where a task reads an input. */
+typedef struct {
+    uint32_t input, task, word, offset;
+} open_read;
+
+typedef struct {
     open_device *device;
     rkr_emu *emulator;
     rkr_emu_info info;
@@ -33,6 +45,9 @@ typedef struct {
     open_task *tasks;  /* of one core behind those of another */
     uint32_t *numbers; /* of the tasks, in the emulator's list */
     uint32_t n_tasks;
+    open_input *inputs;
+    open_read *reads; /* at most one per task */
+    uint32_t n_reads;
     bool is_whole;     /* tasks are written out in full */
     bool uses_lut;     /* one of its nodes on the NPU does */
     uint32_t bindings; /* of the emulator, when commands were written */
@@ -54,5 +69,10 @@ bool open_program_sync_all(open_program *program, bool to_device);
 /* Run nodes `first` to `end`, none of RKNN_OPEN_CPU, on these cores (0: any); false with errno. The
  * inputs are in memory. */
 bool open_program_run(open_program *program, uint32_t first, uint32_t end, open_terms terms);
+/* Whether the commands are written, and can read an input anywhere. */
+bool open_program_can_move(const open_program *program, uint32_t input);
+/* Have them read it at an address of the NPU; 0: in the machine's memory. False: they will read it
+ * there. */
+bool open_program_move(open_program *program, uint32_t input, uint32_t address);
 /* Move the caches of a tensor. */
 bool open_program_sync(open_program *program, uint32_t tensor, bool to_device);

@@ -77,6 +77,28 @@ static bool take(open_device *device, size_t bytes, bool for_list, open_block *b
     return is_mapped;
 }
 
+/* Behind an IOMMU, where all pieces of it have addresses in a row. Memory without flags: its caches
+ * are a matter of the dma-buf. */
+static bool import(open_device *device, int file, open_block *block) {
+    struct drm_export given = {.file = file};
+    struct rknpu_memory memory = {0};
+    if (!device->has_iommu ||
+        open_call(device, _IOWR('d', DRM_IMPORT, struct drm_export), &given) != 0) {
+        return false;
+    }
+    memory.handle = given.handle;
+    *block = (open_block){.handle = given.handle};
+    if (create(device, &memory) != 0 || memory.handle != given.handle ||
+        memory.address + memory.bytes > UINT32_MAX) {
+        give_back(device, block);
+        return false;
+    }
+    block->bytes = memory.bytes;
+    block->address = (uint32_t)memory.address;
+    block->object = memory.object;
+    return true;
+}
+
 static bool move_caches(open_device *device, const open_block *block, size_t offset, size_t bytes,
                         bool to_device) {
     struct rknpu_sync cache = {.flags = to_device ? RKNPU_TO_DEVICE : RKNPU_FROM_DEVICE,
@@ -140,6 +162,7 @@ const open_driver open_rknpu = {.name = "rknpu",
                                 .list_bytes = list_bytes,
                                 .write_list = write_list,
                                 .take = take,
+                                .import = import,
                                 .give_back = give_back,
                                 .sync = move_caches,
                                 .run = run};

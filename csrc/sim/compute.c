@@ -93,6 +93,12 @@ void api_say_version(const api_model *model, rknn_sdk_version *version) {
     snprintf(version->drv_version, sizeof version->drv_version, "0.9.8 (simulated)");
 }
 
+void api_graph_lend(void *hand, uint32_t input, api_machine_values *value) {
+    (void)hand;
+    (void)input;
+    (void)value;
+}
+
 int api_graph_run(rkr_emu *emulator, void *hand, api_node_hook hook) {
     (void)hand;
     if (hook.run == NULL) {

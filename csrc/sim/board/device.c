@@ -55,6 +55,7 @@ struct block {
     size_t at, bytes; /* in the region: at is the NPU's address */
     uint8_t *cpu;
     uint32_t handle;
+    ino_t import; /* the dma-buf that it is; 0: none */
     bool is_used, has_kernel_mapping, is_cacheable;
 };
 
@@ -189,6 +190,9 @@ static struct npu *open_file(void) {
 }
 
 int board_open_device(const char *path) {
+    if (path != NULL && driver()[0] != '\0' && strcmp(path, DMA_HEAP) == 0) {
+        return make_file("dma-heap", 0);
+    }
     const char *own = is_rocket()                      ? "/dev/accel/accel0"
                       : has_files()                    ? "/dev/rknpu"
                       : strcmp(driver(), "rknpu") == 0 ? "/dev/dri/renderD128"
@@ -278,7 +282,7 @@ static struct block *make_block(struct npu *npu, uint64_t bytes) {
 
 static void free_block(struct npu *npu, struct block *block) {
     note("memory given back", (uint32_t)block->bytes);
-    if (has_files()) { /* the file is the client's */
+    if (has_files() || block->import != 0) { /* the file is the client's */
         munmap(block->cpu, block->bytes);
     }
     mmap(npu->npu + block->at, block->bytes, PROT_NONE,
@@ -298,13 +302,85 @@ static void move(struct npu *npu, const struct block *block, size_t offset, size
     memcpy(to_npu ? there : here, to_npu ? here : there, bytes);
 }
 
+/* ---- dma-bufs: files of memory whose name says so ---- */
+
+/* Its inode; 0: it is none. */
+static ino_t dma_buf_of(int file, const char *kind, size_t *bytes) {
+    char path[64], name[64] = "";
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    if (readlink(path, name, sizeof name - 1) < 0 || strncmp(name, kind, strlen(kind)) != 0 ||
+        fstat(file, &status) != 0) {
+        return 0;
+    }
+    *bytes = (size_t)status.st_size;
+    return status.st_ino;
+}
+
+static int allocate(struct dma_heap_request *request) {
+    const int file = make_file("dma-buf", (request->bytes + PAGE - 1) / PAGE * PAGE);
+    request->file = (uint32_t)file;
+    return file < 0 ? -1 : 0;
+}
+
+/* The same handle for the same one. */
+static int import(struct npu *npu, struct drm_export *given) {
+    size_t bytes = 0;
+    const ino_t number = dma_buf_of(given->file, "/memfd:dma-buf", &bytes);
+    if (number == 0) {
+        return refuse(EINVAL, "no dma-buf");
+    }
+    for (size_t i = 0; i < MOST_BLOCKS; i++) {
+        if (npu->blocks[i].is_used && npu->blocks[i].import == number) {
+            given->handle = npu->blocks[i].handle;
+            return 0;
+        }
+    }
+    void *cpu = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, given->file, 0);
+    struct block *block = cpu == MAP_FAILED ? NULL : make_block(npu, bytes);
+    if (block == NULL) {
+        return refuse(ENOMEM, "no memory");
+    }
+    block->cpu = cpu;
+    block->import = number;
+    note("memory", (uint32_t)block->bytes);
+    memcpy(npu->npu + block->at, cpu, bytes);
+    given->handle = block->handle;
+    return 0;
+}
+
+/* The CPU begins to read it, or has written it; of no device that has it: nothing happens. */
+static int sync_dma_buf(ino_t number, uint64_t flags) {
+    if ((flags & (DMA_BUF_READ | DMA_BUF_WRITE)) == 0) {
+        return refuse(EINVAL, "caches of nothing");
+    }
+    const bool is_end = (flags & DMA_BUF_END) != 0;
+    for (size_t f = 0; f < MOST_FILES && files[f] != NULL; f++) {
+        for (size_t i = 0; i < MOST_BLOCKS; i++) {
+            const struct block *block = &files[f]->blocks[i];
+            if (files[f]->is_open && block->is_used && block->import == number &&
+                (flags & (is_end ? DMA_BUF_WRITE : DMA_BUF_READ)) != 0) {
+                move(files[f], block, 0, block->bytes, is_end);
+            }
+        }
+    }
+    return 0;
+}
+
 /* ---- rknpu ---- */
 
 static int rknpu_create(struct npu *npu, struct rknpu_memory *memory) {
+    struct block *block = memory->handle == 0 ? NULL : block_of(npu, memory->handle);
+    if (block != NULL) { /* it asks for what there is */
+        memory->bytes = block->bytes;
+        memory->object = OBJECT + (uint64_t)(block - npu->blocks);
+        memory->address = block->at;
+        return 0;
+    }
     if (has_files() && (memory->flags & RKNPU_IN_PIECES) != 0) {
         return refuse(EINVAL, "memory in pieces");
     }
-    struct block *block = make_block(npu, memory->bytes);
+    block = make_block(npu, memory->bytes);
     if (block == NULL) {
         return refuse(ENOMEM, "no memory");
     }
@@ -457,7 +533,7 @@ static int rknpu_call(struct npu *npu, unsigned number, void *argument) {
         return rknpu_create(npu, argument);
     case RKNPU_MAP:
         block = block_of(npu, map->handle);
-        if (block == NULL) {
+        if (block == NULL || block->import != 0) {
             return refuse(EINVAL, "no such memory");
         }
         map->offset = block->at;
@@ -653,6 +729,9 @@ static int drm_call(struct npu *npu, unsigned number, void *argument) {
         export->file = fcntl(npu->file, F_DUPFD_CLOEXEC, 0);
         return 0;
     }
+    if (number == DRM_IMPORT && !is_rocket()) {
+        return import(npu, argument);
+    }
     return number < DRM_DRIVERS ? refuse(ENOTTY, "no such call")
            : is_rocket()        ? rocket_call(npu, number - DRM_DRIVERS, argument)
                                 : rknpu_call(npu, number - DRM_DRIVERS, argument);
@@ -689,10 +768,17 @@ __attribute__((visibility("default"))) ioctl_fn ioctl;
 int ioctl(int file, unsigned long request, void *argument) {
     const unsigned type = request >> 8 & 0xff, number = request & 0xff;
     int status;
+    size_t bytes = 0;
     pthread_mutex_lock(&lock);
     struct npu *npu = npu_of(file);
+    const bool is_heap = type == 'H' && dma_buf_of(file, "/memfd:dma-heap", &bytes) != 0;
+    const ino_t dma_buf = type == 'b' ? dma_buf_of(file, "/memfd:dma-buf", &bytes) : 0;
     if (npu != NULL && fails()) {
         status = refuse(EIO, "as it is told");
+    } else if (is_heap) {
+        status = allocate(argument);
+    } else if (dma_buf != 0 && number == 0) {
+        status = sync_dma_buf(dma_buf, *(uint64_t *)argument);
     } else if (driver()[0] != '\0' && type == '>') {
         status = ask_fence(file, argument);
     } else if (npu != NULL && type == 'b' && number == 2) {
