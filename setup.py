@@ -16,7 +16,7 @@ import re
 import shutil
 import sysconfig
 import tokenize
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
@@ -90,8 +90,20 @@ def compile_in_parallel(compile_files: Any, sources: list[str], **options: Any) 
         return pool.map(lambda source: compile_files([source], **options)[0], sources)
 
 
+def private_docstrings(node: ast.AST, *, is_private: bool = False) -> Iterator[ast.stmt]:
+    """Yield the docstrings of functions that are named ``_x``, or lie in a ``_x``."""
+    for child in ast.iter_child_nodes(node):
+        is_inside = is_private
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            is_inside = is_private or re.match("_(?!_)", child.name) is not None
+            is_class = isinstance(child, ast.ClassDef)  # `dataclass` would work out its own
+            if is_inside and not is_class and ast.get_docstring(child) and len(child.body) > 1:
+                yield child.body[0]
+        yield from private_docstrings(child, is_private=is_inside)
+
+
 def as_installed(source: str) -> str:
-    """Return Python without its comments, and without docstrings of functions named ``_x``.
+    """Return Python without its comments and private docstrings.
 
     It is the same program, with the same numbers of lines.
     """
@@ -100,16 +112,9 @@ def as_installed(source: str) -> str:
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
-    for node in ast.walk(ast.parse(source)):
-        if (
-            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-            and re.match("_(?!_)", node.name)
-            and ast.get_docstring(node)
-            and len(node.body) > 1
-        ):
-            text = node.body[0]
-            first, last = text.lineno - 1, text.end_lineno or 0
-            lines[first:last] = ['""'.rjust(text.col_offset + 2), *[""] * (last - first - 1)]
+    for text in private_docstrings(ast.parse(source)):
+        first, last = text.lineno - 1, text.end_lineno or 0
+        lines[first:last] = ['""'.rjust(text.col_offset + 2), *[""] * (last - first - 1)]
     return "\n".join(lines)
 
 

@@ -104,16 +104,24 @@ def faults_of_library(name: str, elf: ELFFile, *, musl: bool) -> list[str]:
 def program(source: bytes) -> str:
     """Return what a Python file does and says, with the numbers of its lines.
 
-    Comments say nothing, nor do docstrings of functions named ``_x``.
+    Comments say nothing, nor do docstrings of functions that are named ``_x`` or lie in a ``_x``.
     """
     tree = ast.parse(source)
-    for node in ast.walk(tree):
-        is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        if is_function and re.match("_(?!_)", node.name) and ast.get_docstring(node) is not None:
-            first, *others = node.body
-            if others:
-                node.body[0] = ast.Pass(lineno=first.lineno, col_offset=first.col_offset)
+    drop_docstrings(tree, is_private=False)
     return ast.dump(tree, include_attributes=True)
+
+
+def drop_docstrings(node: ast.AST, *, is_private: bool) -> None:
+    """Replace the docstrings of private functions by ``pass``."""
+    for child in ast.iter_child_nodes(node):
+        is_inside = is_private
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            is_inside = is_private or re.match("_(?!_)", child.name) is not None
+            has_text = ast.get_docstring(child) is not None and len(child.body) > 1
+            if is_inside and has_text and not isinstance(child, ast.ClassDef):
+                first = child.body[0]
+                child.body[0] = ast.Pass(lineno=first.lineno, col_offset=first.col_offset)
+        drop_docstrings(child, is_private=is_inside)
 
 
 def check_wheel(wheel: Path, source: Path, *, linked: bool = False) -> None:
