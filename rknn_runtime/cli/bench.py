@@ -232,7 +232,7 @@ def _layers(arguments: Namespace, path: str) -> int:
             np.copyto(model.input_view(i), 1)
         model.run()
         performance = model.perf_detail()
-        simulated = model.library.is_simulated
+        simulated = not model.library.has_npu
     mark = "simulated NPU | " if simulated else ""
     layers = [{**layer._asdict(), "simulated": simulated} for layer in performance.layers]
     text = json.dumps(layers)

@@ -81,16 +81,16 @@ def run(arguments: Namespace) -> int:
         print("\n".join(verify.page(title, findings)))
         if kinds is not None:
             print("\n".join(verify.kinds_page(kinds, driver)))
-        _say_what_it_is(library.is_simulated)
+        _say_what_it_is(library.has_npu)
     return 0 if all(finding.is_assumed for finding in findings) else 1
 
 
-def _say_what_it_is(simulated: bool) -> None:
-    if simulated:
-        print("simulated: this is what the emulator assumes; not yet compared with a board")
-    else:
+def _say_what_it_is(has_npu: bool) -> None:
+    if has_npu:
         print("please paste all of this into an issue of rknn-runtime: it settles what the")
         print("emulator can only assume; add which board it is")
+    else:
+        print("simulated: this is what the emulator assumes; not yet compared with a board")
 
 
 def _asked(simulated: bool) -> str:

@@ -99,6 +99,11 @@ class Library:
         if not self.has(function):
             raise UnavailableError(f"{function} does not exist in {self.path}")
 
+    @property
+    def has_npu(self) -> bool:
+        """Whether an NPU runs the models, and not the emulator, here or behind ``as-board``."""
+        return not self.is_simulated and not (self.is_open and "RKNN_BOARD_NPU" in os.environ)
+
     @cached_property
     def runtime(self) -> Runtime | None:
         """Which runtime it is, from the text in its file; None: unknown."""

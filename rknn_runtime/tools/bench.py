@@ -362,7 +362,7 @@ def _about(model: str | os.PathLike[str], loaded: Model) -> dict[str, Any]:
         "library": loaded.library.path,
         "runtime": version.api,
         "driver": version.driver,
-        "simulated": loaded.library.is_simulated,
+        "simulated": not loaded.library.has_npu,
         "soc": loaded._soc,
         "inputs": [list(attr.shape) for attr in loaded.inputs],
         "outputs": [list(attr.shape) for attr in loaded.outputs],

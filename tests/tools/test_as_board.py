@@ -135,16 +135,21 @@ def test_info_shows_where_nodes_run(tmp_path):
 
 
 def test_bench_names_the_clock_of_a_mainline_kernel(tmp_path):
-    """And predicts with it."""
+    """And predicts with it, for a board; no line of a stand-in passes for a board's."""
     words = ["bench", str(MODEL), "--frames", "3", "--warm-up", "1"]
-    done = beside_driver(
-        tmp_path, "rocket", f"from rknn_runtime.cli.main import main; main({words})"
-    )
+    code = f"from rknn_runtime.cli.main import main; main({words})"
+    lines = beside_driver(tmp_path, "rocket", code).stdout.splitlines()
+    assert len(lines) > 8 and all(line.startswith("simulated NPU | ") for line in lines)
+    on_a_board = "from rknn_runtime.npu.library import Library; Library.has_npu = True; "
+    done = beside_driver(tmp_path, "rocket", on_a_board + code)
     assert "predicted at 200 MHz" in done.stdout, done.stderr
 
 
 def test_verify_shows_which_kinds_of_task_a_kernel_runs(tmp_path):
-    """It asks again, about a model's own kinds, too: of two answers the later one counts."""
+    """It asks again, about a model's own kinds, too: of two answers the later one counts.
+
+    What a stand-in answers is the emulator's word, which nobody is asked to report.
+    """
     code = (
         "import sys; from rknn_runtime.cli.main import main; "
         f"main(['verify', '--library', 'open', '--soc', 'rk3588', {str(MODEL)!r}])"
@@ -157,3 +162,4 @@ def test_verify_shows_which_kinds_of_task_a_kernel_runs(tmp_path):
     assert {"Add", "Resize"} < {op for op, *_ in rows}  # of no question, but of the model
     assert f"{len(rows) - 2} of {len(rows)} run on the NPU" in table
     assert first == second
+    assert "simulated: this is what the emulator assumes" in first and "paste" not in first

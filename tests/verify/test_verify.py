@@ -168,7 +168,7 @@ def test_a_board_is_asked_its_own_questions(
 ) -> None:
     """RV1103 has RV1106's NPU; a difference is status 1, and a text to paste."""
     monkeypatch.setattr(verify, "soc_of_this_machine", lambda: find_soc("rv1103"))
-    board = SimpleNamespace(is_simulated=False, is_open=False)
+    board = SimpleNamespace(is_simulated=False, is_open=False, has_npu=True)
     monkeypatch.setattr("rknn_runtime.npu.library.open_library", lambda name: board)
     monkeypatch.setattr("rknn_runtime.tools.verify.about", lambda soc, library, question: soc)
     rounding = QUESTIONS["rv1106"][0]
@@ -198,7 +198,7 @@ def test_boards_without_questions_are_told(
 ) -> None:
     """A PC, and SoCs that nobody made questions for."""
     monkeypatch.setattr(verify, "soc_of_this_machine", lambda: find_soc(soc) if soc else None)
-    board = SimpleNamespace(is_simulated=False, is_open=False)
+    board = SimpleNamespace(is_simulated=False, is_open=False, has_npu=True)
     monkeypatch.setattr("rknn_runtime.npu.library.open_library", lambda name: board)
     assert main(["verify"]) == 1
     assert message in capsys.readouterr().err
