@@ -23,6 +23,8 @@
 
 #define S_POINTER 0x004
 #define POINTER_RESET 0x30
+#define SETTINGS 0x0401u /* the target of DMA's and of the multipliers' block */
+#define MOST_SETTINGS 8u
 #define LUT_ACCESS 0x4100
 #define LUT_DATA 0x4104
 #define MOST_REPEATED ((uint64_t)1 << 24) /* words that loops repeat: 150,000 tasks or so */
@@ -40,6 +42,8 @@ typedef struct emu_decoder {
     bool lut_writes;
     uint32_t known[EMU_BLOCKS][EMU_BLOCK_REGISTERS];
     bool loads_lut;
+    uint64_t settings[MOST_SETTINGS]; /* the last word for each */
+    uint32_t n_settings;
 } decoder;
 
 /* The block of a target; 0: not a block of registers that matters; UINT32_MAX: unknown. */
@@ -61,7 +65,7 @@ static uint32_t block_of(uint32_t target) {
     case 0x0041: /* separator */
     case 0x0081: /* operation enable: repeated in the task table */
     case 0x0101: /* the chain of tasks */
-    case 0x0401: /* DMA settings and the multipliers' block: no effect on results */
+    case SETTINGS:
         return 0;
     default:
         return UINT32_MAX;
@@ -116,13 +120,27 @@ static void settle_lut(decoder *d) {
     }
 }
 
+/* The results here do not depend on them; those of an NPU may. */
+static bool keep_setting(decoder *d, uint64_t word) {
+    uint32_t i = 0;
+    while (i < d->n_settings && (d->settings[i] & 0xffff) != (word & 0xffff)) {
+        i++;
+    }
+    if (i == MOST_SETTINGS) {
+        return emu_refuse(d->emu, "more than %u settings of DMA", MOST_SETTINGS);
+    }
+    d->n_settings += i == d->n_settings;
+    d->settings[i] = word;
+    return true;
+}
+
 static bool write_word(decoder *d, uint64_t word, bool is_address) {
     const uint32_t number = (uint32_t)(word & 0xffff);
     const uint32_t value = (uint32_t)(word >> 16);
     const uint32_t target = (uint32_t)(word >> 48);
     const uint32_t block = block_of(target);
     if (block == 0) {
-        return true;
+        return target != SETTINGS || keep_setting(d, word);
     }
     if (block == UINT32_MAX || number >> 12 != block || (number & 0xfff) > 0x3ff) {
         return emu_refuse(d->emu, "an unknown register %04x of target %04x = 0x%08x", number,
@@ -327,7 +345,10 @@ static void note_factors(const decoder *d, const emu_task_entry *entry, emu_node
 
 /* For a driver that starts each task by itself. */
 static void keep_whole(const decoder *d, const emu_task_entry *entry, const emu_task *task) {
-    emu_effective r = {.family = d->emu->soc->family, .is_final = d->emu->model->is_mini};
+    emu_effective r = {.family = d->emu->soc->family,
+                       .is_final = d->emu->model->is_mini,
+                       .settings = d->settings,
+                       .n_settings = d->n_settings};
     for (uint32_t bit = 0; bit < 8; bit++) {
         const uint32_t block = enabled_block[bit];
         if ((entry->enabled >> bit & 1) != 0 && block != 0) {

@@ -104,7 +104,7 @@ static void add_registers(writer *w, const emu_effective *r, bool is_shared) {
 bool emu_keep_whole(rkr_emu *emu, uint32_t task, const emu_task_entry *entry,
                     const emu_effective *registers) {
     const uint64_t *words = emu->model->words + entry->first_word;
-    const size_t room = MOST_WORDS + entry->words;
+    const size_t room = MOST_WORDS + entry->words + registers->n_settings;
     writer w = {emu_allocate(emu->model, room, sizeof *w.words), NULL, 0};
     w.is_address = emu_allocate(emu->model, room, 1);
     if (w.words == NULL || w.is_address == NULL) {
@@ -118,6 +118,9 @@ bool emu_keep_whole(rkr_emu *emu, uint32_t task, const emu_task_entry *entry,
         if (words[i] >> 48 == targets[EMU_DPU] && (number == LUT_ACCESS || number == LUT_DATA)) {
             w.words[w.n++] = words[i];
         }
+    }
+    for (uint32_t i = 0; i < registers->n_settings; i++) {
+        w.words[w.n++] = registers->settings[i];
     }
     emu->whole[task] = (emu_whole){w.n, w.words, w.is_address};
     return true;

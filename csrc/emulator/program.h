@@ -13,6 +13,8 @@ typedef struct {
     const uint32_t *known[EMU_BLOCKS];     /* not 0: some file writes this register */
     emu_family family;
     bool is_final; /* the file has relocated nothing */
+    const uint64_t *settings;
+    uint32_t n_settings;
 } emu_effective;
 
 /* Whether a register holds an address in memory. */

@@ -160,11 +160,24 @@ def test_constants_of_rk3576_that_are_not_relocated_are_not_understood():
     assert any("not relocated" in changed.refusal(task) for task in range(changed.tasks))
 
 
-def test_a_task_in_full_writes_every_register_that_the_file_wrote_before_it():
-    """It begins with a separate group of registers, and has no fewer words."""
-    model = Commands(SHAPES)
+@pytest.mark.parametrize(
+    ("path", "has_settings"),
+    [
+        (SHAPES, False),
+        (SHAPES.with_name("shapes_rv1106.rknn"), True),
+        (DATA / "emulator" / "machine_rk3566.rknn", True),
+    ],
+    ids=lambda value: getattr(value, "stem", None),
+)
+def test_a_task_in_full_writes_every_register_that_the_file_wrote_before_it(path, has_settings):
+    """It begins with a separate group of registers, and ends with the settings of DMA."""
+    model = Commands(path)
+    settings = {}
     for task in range(model.tasks):
-        part, full = model.words(task), model.words(task, whole=1)
-        registers = {int(word) & 0xFFFF for word in part} - {0}
+        part, full = model.words(task), set(map(int, model.words(task, whole=1)))
+        registers = {int(word) & 0xFFFF for word in part if word >> 48 > 0x100} - {0}
         controls = {0x1004, 0x3004, 0x6004, 0x7004, 0x4004, 0x5004}
-        assert registers - controls <= {int(word) & 0xFFFF for word in full}
+        settings.update({word & 0xFFFF: word for word in map(int, part) if word >> 48 == 0x401})
+        assert registers - controls <= {word & 0xFFFF for word in full}
+        assert full.issuperset(settings.values())
+    assert bool(settings) == has_settings
