@@ -142,7 +142,7 @@ class BuildExt(build_ext):
         self.compiler.compile = partial(compile_in_parallel, self.compiler.compile)
         # One of an earlier build would be loaded, unasked.
         Path(self.build_lib, LINKED).unlink(missing_ok=True)
-        # Symbols of the build help whoever works in the checkout, and double a wheel. Every loader
+        # Developers need symbols in a checkout; they would double a wheel. Every loader
         # of ten years reads the newer table of names alone.
         in_place = self.inplace or self.editable_mode
         strip = [] if in_place else ["-Wl,-s", "-Wl,--hash-style=gnu"]

@@ -193,7 +193,7 @@ def _recognizers(path: str | None, labels: Any, arguments: Namespace) -> Callabl
 def _task_of_model(loaded: Any, arguments: Namespace) -> str:
     """Return the task that a model's file and outputs show.
 
-    If no task fits, the model counts as a detector, whose error says what is missing.
+    If no task fits, it is detection, which raises the error.
     """
     if arguments.head:
         return "detect"

@@ -1,4 +1,4 @@
-"""Ask this board's NPU how it computes what the emulator only assumes.
+"""Check the emulator's assumptions on this board's NPU.
 
 Runs about a dozen tiny models on the NPU and prints, for each rule that the
 emulator has to assume, which one the NPU follows. With --library open it also

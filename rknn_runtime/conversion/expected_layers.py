@@ -35,7 +35,7 @@ _GROUP, _MOST_OF_AN_IMAGE = 16, 4
 #: Parts of the gate of a swish or of GELU, and the parts that one of them must be.
 _GATES = {"Add", "Clip", "Div", "Erf", "HardSigmoid", "Mul", "Sigmoid"}
 _GATE_ENDS = {"Clip", "Erf", "HardSigmoid", "Sigmoid"}
-#: Operators that work in either order of the axes, beside activations and scales.
+#: Operators that work in either order of the axes.
 _IN_ANY_ORDER = _ACTIVATIONS | _SCALES | {"LayerNorm", "LayerNormalization", "Softmax", "Swish"}
 #: Orders that put channels last, and back.
 _LAST, _FIRST = ([0, 2, 3, 1], [0, 2, 1]), ([0, 3, 1, 2], [0, 2, 1])
@@ -188,7 +188,7 @@ class _Layers:
     def _turn(self, name: str, is_end: bool = False) -> None:
         """Add a Transpose that was put off, where the order of the graph is needed.
 
-        What a product of matrices left in its order is cut into heads without one.
+        The result of a matrix product in its own order is cut into heads without one.
         """
         if name in self._last:
             taken = self._tensor(name)

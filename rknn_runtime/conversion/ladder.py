@@ -42,7 +42,7 @@ from rknn_runtime.npu.model import Model
 _WORTH = 0.02
 #: The part of the loss that the first float16 blocks are to take away, and how many more come next.
 _HALF, _MORE = 0.5, 1.5
-#: In place of tensors: the whole network is float16.
+#: Instead of tensors' names: the whole network is float16.
 ALL = "*"
 #: The part of the time that is kept for float16.
 _RESERVE = 0.3
@@ -267,6 +267,7 @@ class Climber:
                     if is_better:
                         best, state = len(rungs) - 1, tried
                         replace_file(path, self._file(tried).read_bytes())
+                    # Whole float16 comes first: if it fits, parts of it may do, else nothing will.
                     is_whole = ALL in tried.wide
                     if is_whole != rung.score.meets(target) or self._left() <= left:
                         break
@@ -342,7 +343,7 @@ class Climber:
         return Rung(name, state.text, score, True, size, ms, monotonic() - start)
 
     def price(self, state: State) -> Price:
-        """Return what a state's file costs."""
+        """Return the predicted time and the size of a state's file."""
         path, ms = self.built(state), None
         with suppress(RknnError):
             ms = predict(read_layers(path), self.soc.name).ms

@@ -10,6 +10,7 @@ import os
 import struct
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rknn_runtime._files import FileView, opened_file
 
@@ -22,21 +23,15 @@ _DT_NEEDED, _DT_STRTAB = 1, 5
 _MAX_NAME_BYTES = 4096
 
 
-class Elf:
-    """Properties that decide whether a process can load a library.
+class Elf(NamedTuple):
+    """Properties that decide whether a process can load a library."""
 
-    No NamedTuple, because every load of a board's library makes this class.
-
-    Args:
-        bits: 32 or 64.
-        machine: As the header has it.
-        needed: Names of the libraries it needs, and its program interpreter if it has one.
-        mapped_bytes: Bytes of the file that the dynamic linker maps.
-    """
-
-    def __init__(self, bits: int, machine: int, needed: tuple[str, ...], mapped_bytes: int) -> None:
-        self.bits, self.machine, self.needed = bits, machine, needed
-        self.mapped_bytes = mapped_bytes
+    bits: int
+    machine: int
+    #: Names of the libraries it needs, and its program interpreter if it has one.
+    needed: tuple[str, ...]
+    #: Bytes of the file that the dynamic linker maps.
+    mapped_bytes: int
 
     @property
     def target(self) -> str:
@@ -78,19 +73,25 @@ def _parse(data: FileView) -> Elf | None:
     mapped_bytes = 0
     try:
         segments = _segments(data, wide, order)
-        mapped_bytes = max((at + n for kind, at, _, n in segments if kind == _PT_LOAD), default=0)
+        mapped_bytes = max((s.offset + s.size for s in segments if s.kind == _PT_LOAD), default=0)
         needed = _needed(data, segments, order + ("qQ" if wide else "iI"))
     except (struct.error, ValueError, OverflowError):
         pass
     return Elf(64 if wide else 32, machine, needed, mapped_bytes)
 
 
-def _segments(data: FileView, wide: bool, order: str) -> list[tuple[int, ...]]:
-    """Read the program header table (System V ABI, chapter 5).
+class _Segment(NamedTuple):
+    """An entry of the program header table: a part of the file and where it goes."""
 
-    Returns:
-        Kind, offset, address, and bytes in the file of each part.
-    """
+    kind: int
+    offset: int
+    address: int
+    #: Bytes in the file.
+    size: int
+
+
+def _segments(data: FileView, wide: bool, order: str) -> list[_Segment]:
+    """Read the program header table (System V ABI, chapter 5)."""
     header, start, count = ("Q", 32, 56) if wide else ("I", 28, 44)
     entry = struct.Struct(order + ("IIQQQQQQ" if wide else "IIIIIIII"))
     place = struct.calcsize(order + header)
@@ -98,13 +99,14 @@ def _segments(data: FileView, wide: bool, order: str) -> list[tuple[int, ...]]:
     number = struct.unpack(order + "H", data[count : count + 2])[0]
     found = []
     for fields in entry.iter_unpack(data[table : table + number * entry.size]):
-        kind, *others = fields
-        places = (1, 2, 4) if wide else (0, 1, 3)
-        found.append((kind, *(others[i] for i in places)))
+        offset, address, size = (
+            (fields[2], fields[3], fields[5]) if wide else (fields[1], fields[2], fields[4])
+        )
+        found.append(_Segment(fields[0], offset, address, size))
     return found
 
 
-def _needed(data: FileView, segments: Sequence[tuple[int, ...]], dynamic: str) -> tuple[str, ...]:
+def _needed(data: FileView, segments: Sequence[_Segment], dynamic: str) -> tuple[str, ...]:
     """Names in DT_NEEDED and PT_INTERP (System V ABI, chapters 4 and 5)."""
     entry = struct.Struct(dynamic)
     entries: list[tuple[int, int]] = []

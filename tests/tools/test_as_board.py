@@ -148,7 +148,7 @@ def test_bench_names_the_clock_of_a_mainline_kernel(tmp_path):
 def test_verify_shows_which_kinds_of_task_a_kernel_runs(tmp_path):
     """It asks again, about a model's own kinds, too: of two answers the later one counts.
 
-    What a stand-in answers is the emulator's word, which nobody is asked to report.
+    A stand-in's answers come from the emulator, so nobody is asked to report them.
     """
     code = (
         "import sys; from rknn_runtime.cli.main import main; "

@@ -96,7 +96,7 @@ def test_every_exception_is_in_the_reference() -> None:
 def test_every_question_to_boards_is_in_the_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the answer that the emulator assumes, the others, and those of boards."""
+    """With the emulator's answer, the alternatives, and the answers of boards."""
     answers = tmp_path / "answers.csv"
     answers.write_text('question,soc,answer,source\n"ties, int32 to int8",rk3588,cut off,me\n')
     monkeypatch.setattr(from_package, "ANSWERS", answers)

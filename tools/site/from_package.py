@@ -99,7 +99,7 @@ Below each class: its bases, and the status of the runtime that raises it.
 
 
 def questions() -> str:
-    """What the emulator assumes, and what boards answered."""
+    """The emulator's assumptions, and the answers of boards."""
     answers: dict[str, list[str]] = {}
     with ANSWERS.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):

@@ -102,7 +102,7 @@ def faults_of_library(name: str, elf: ELFFile, *, musl: bool) -> list[str]:
 
 
 def program(source: bytes) -> str:
-    """Return what a Python file does and says, with the numbers of its lines.
+    """Return a Python file as a tree that tells equal programs, with the numbers of lines.
 
     Comments say nothing, nor do docstrings of functions that are named ``_x`` or lie in a ``_x``.
     """

@@ -64,7 +64,7 @@ class Task:
     flags: int
     core: int
     words: tuple[str, ...]
-    #: Of its job and core, the one behind it.
+    #: The next one of its job and core.
     next: Task | None = None
 
     @property
