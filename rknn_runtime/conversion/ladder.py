@@ -40,8 +40,10 @@ from rknn_runtime.npu.model import Model
 
 #: A tensor gets a second convolution if it costs this part of the whole loss.
 _WORTH = 0.02
-#: The part of the loss that the first float16 blocks are to take away, and how many more come next.
-_HALF, _MORE = 0.5, 1.5
+#: The part of the loss that the first float16 blocks are to take away.
+_HALF = 0.5
+#: How near the number of blocks is to the fewest that do, as a part.
+_NEAR = 1 / 8
 #: Instead of tensors' names: the whole network is float16.
 ALL = "*"
 #: The part of the time that is kept for float16.
@@ -50,7 +52,7 @@ _RESERVE = 0.3
 _SEARCH = 0.35
 #: How often channels are made alike.
 _ROUNDS = 2
-#: Tensors whose cost is measured.
+#: Tensors whose cost is measured, but for float16: there dozens can have a part in the loss.
 _SUSPECTS = 40
 #: Images to choose by.
 _CHOSEN = 8
@@ -230,21 +232,22 @@ class Climber:
         folder: Path,
         seconds: float,
         say: Callable[[str], None],
+        target: float,
     ) -> None:
         self._onnx, self._judge, self._chooser = onnx, judge, chooser
         self._feeds = [chooser.feed(i) for i in range(len(chooser.frames))]
         self._build, self.soc, self._folder, self._say = build, soc, folder, say
-        self._start, self._seconds = monotonic(), seconds
+        self._start, self._seconds, self._target = monotonic(), seconds, target
         self._layouts: dict[bytes, Int8Layout] = {}
         self._seen: dict[bytes, dict[str, Moments]] = {}
         self.feed = self._feeds[0]
         self._rounded: dict[bytes, bytes] = {}
         self._simulations: dict[tuple[bytes, bool], Simulation] = {}
 
-    def climb(self, target: float, path: Path, without: Sequence[str] = ()) -> Climb:
+    def climb(self, path: Path, without: Sequence[str] = ()) -> Climb:
         """Climb, and have the best file in `path` at any time."""
         rungs: list[Rung] = []
-        best, reason = -1, "all steps were tried"
+        best, reason, target = -1, "all steps were tried", self._target
         reserve = 0.0 if self.soc.mini or "float16" in without else _RESERVE * self._seconds
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -268,8 +271,9 @@ class Climber:
                         best, state = len(rungs) - 1, tried
                         replace_file(path, self._file(tried).read_bytes())
                     # Whole float16 comes first: if it fits, parts of it may do, else nothing will.
-                    is_whole = ALL in tried.wide
-                    if is_whole != rung.score.meets(target) or self._left() <= left:
+                    is_whole, meets = ALL in tried.wide, rung.score.meets(target)
+                    is_last = not meets if is_whole else meets and not tried.wide
+                    if is_last or self._left() <= left:
                         break
                     start = monotonic()
                 if best >= 0 and rungs[best].score.meets(target):
@@ -296,8 +300,9 @@ class Climber:
     def _tried(self, name: str, step: Step, state: State) -> Iterator[State]:
         """Yield the states that a step proposes; known ones come from the folder."""
         made: Iterator[State] | None = None
+        asked = f"-{self._target * 1e6:.0f}" if name == "float16" else ""  # no other looks at it
         for i in count():
-            place = self._folder / f"{name}-{state.digest()}-{i}"
+            place = self._folder / f"{name}{asked}-{state.digest()}-{i}"
             known = place.with_suffix(".json")
             if not known.exists():
                 made = islice(step(self, state), i, None) if made is None else made
@@ -332,15 +337,22 @@ class Climber:
         return path
 
     def _judged(self, name: str, state: State, start: float) -> Rung:
+        score, (ms, size) = self._score(state), self.price(state)
+        return Rung(name, state.text, score, True, size, ms, monotonic() - start)
+
+    def _score(self, state: State) -> Score:
         path = self.built(state)
         known = path.with_suffix(".score")
         try:
-            score = Score(**json.loads(known.read_text("utf-8")))
+            return Score(**json.loads(known.read_text("utf-8")))
         except (OSError, ValueError, TypeError):
             score = self._judge.of(path)
             _write(known, asdict(score))
-        ms, size = self.price(state)
-        return Rung(name, state.text, score, True, size, ms, monotonic() - start)
+            return score
+
+    def meets_target(self, state: State) -> bool:
+        """Tell whether the file of a state reaches the target."""
+        return self._score(state).meets(self._target)
 
     def price(self, state: State) -> Price:
         """Return the predicted time and the size of a state's file."""
@@ -403,9 +415,14 @@ class Climber:
         layout = replace(self.layout(state.onnx), ranges=self.ranges(state))
         return machine_noise(self.network(state), layout, self._feeds[0], tensors)
 
-    def costs(self, state: State) -> list[tuple[float, tuple[str, ...]]]:
+    def groups(self, state: State) -> list[tuple[str, ...]]:
+        """Return the tensors that share ranges, those that probably cost most first."""
+        return by_noise(self.layout(state.onnx), self.seen(state.onnx))
+
+    def costs(
+        self, state: State, groups: Sequence[tuple[str, ...]]
+    ) -> list[tuple[float, tuple[str, ...]]]:
         """Return what each group of tensors costs, as a part of the loss, largest first."""
-        groups = by_noise(self.layout(state.onnx), self.seen(state.onnx))[:_SUSPECTS]
         simulation = self.simulation(state, has_weights=False)
         return costs(simulation, groups, self.ranges(state), self.deadline())
 
@@ -416,15 +433,14 @@ def _unchanged(work: Climber, state: State) -> Iterator[State]:
 
 def _ranges(work: Climber, state: State) -> Iterator[State]:
     """Ranges chosen by the error at the outputs; scores get 0 to 1."""
-    layout, seen, net = work.layout(state.onnx), work.seen(state.onnx), Net(state.onnx)
-    before = work.ranges(state)
+    layout, net, before = work.layout(state.onnx), Net(state.onnx), work.ranges(state)
     ranges = dict(before)
     ends = [group for group in layout.groups if net.outputs.intersection(group)]
     for group in ends:
         if any(net.operator(name) in _SCORES for name in group):
             low, high = ranges[group[0]]
             ranges.update(dict.fromkeys(group, (low, max(high, 1.0))))
-    groups = [group for group in by_noise(layout, seen) if group not in ends][:_SUSPECTS]
+    groups = [group for group in work.groups(state) if group not in ends][:_SUSPECTS]
     found = choose_ranges(work.simulation(state), groups, ranges, work.deadline())
     chosen = sum(found[group[0]] != before[group[0]] for group in layout.groups)
     yield replace(state, ranges=found, text=f"{chosen} ranges chosen by the error at the outputs")
@@ -438,7 +454,8 @@ def _weights(work: Climber, state: State) -> Iterator[State]:
 def _channels(work: Climber, state: State) -> Iterator[State]:
     """Channels of unlike range given factors, where float stays the same."""
     for _ in range(_ROUNDS):  # what is left shows when the worst is gone
-        costly = [name for cost, group in work.costs(state) if cost > _WORTH for name in group]
+        found = work.costs(state, work.groups(state)[:_SUSPECTS])
+        costly = [name for cost, group in found if cost > _WORTH for name in group]
         seen = {**work.seen(state.onnx), **work.behind(state.onnx, costly)}
         onnx = equalized(state.onnx, seen, work.ranges(state), costly)
         if onnx == state.onnx or not is_equal(onnx, state.onnx, work.feed):
@@ -460,24 +477,27 @@ def _float16(work: Climber, state: State) -> Iterator[State]:
         return
     whole = work.in_float16()
     yield whole
-    noise = work.machine_noise(state)
-    found = [
-        (max(cost, 0.0) * max(noise.get(name, 1.0) for name in group), group)
-        for cost, group in work.costs(state)
+    groups, noise = work.groups(state), work.machine_noise(state)
+    costly = [
+        (cost * max(noise.get(name, 1.0) for name in group), group)
+        for cost, group in work.costs(state, groups)
     ]
-    costly = sorted((each for each in found if each[0] > 0), key=lambda each: -each[0])
-    layout, most = work.layout(state.onnx), _HALF * sum(cost for cost, _ in costly)
-    blocks = 1
+    known = {group for _, group in costly}
+    costly += [(0.0, group) for group in groups if group not in known]  # no time was left for them
+    costly.sort(key=lambda each: -each[0])
+    layout, most = work.layout(state.onnx), _HALF * sum(max(cost, 0.0) for cost, _ in costly)
+    few, many, blocks = 0, len(costly) + 1, 1
     while sum(cost for cost, _ in costly[:blocks]) < most:
         blocks += 1
-    while costly and blocks <= len(costly):
+    while many - few > max(1, _NEAR * few):
         wide = dict.fromkeys(n for _, group in costly[:blocks] for n in _whole(layout.nodes, group))
         text = f"{blocks} tensors in float16, with the layers that write and read them"
         mixed = replace(state, wide=tuple(n for n in wide if n not in work.feed), text=text)
-        if not _costs_less(work.price(mixed), work.price(whole)):
-            return
-        yield mixed
-        blocks = max(blocks + 1, int(_MORE * blocks))
+        is_cheap = _costs_less(work.price(mixed), work.price(whole))
+        if is_cheap:
+            yield mixed
+        few, many = (few, blocks) if not is_cheap or work.meets_target(mixed) else (blocks, many)
+        blocks = min(max(round(math.sqrt(few * many)), few + 1), many - 1)
 
 
 def _whole(nodes: Sequence[Any], group: Sequence[str]) -> list[str]:
@@ -549,8 +569,8 @@ def climb(
         digest.update(frame.tobytes())
     digest.update(repr((soc.name, given, sorted(options.items()))).encode())
     folder = path.with_name(f".{path.name}.{digest.hexdigest()[:12]}")
-    climber = Climber(plan.onnx, judge, chooser, build, soc, folder, minutes * 60, say)
-    return climber.climb(target, path, without)
+    climber = Climber(plan.onnx, judge, chooser, build, soc, folder, minutes * 60, say, target)
+    return climber.climb(path, without)
 
 
 def _spread(things: Sequence[Any], most: int) -> list[Any]:

@@ -13,6 +13,7 @@ from nets import Net, onnx
 from planting.text import words_map
 
 from rknn_runtime import convert
+from rknn_runtime.conversion import ladder
 from rknn_runtime.conversion.calibration import framed
 from rknn_runtime.conversion.environment import _cache
 from rknn_runtime.conversion.judge import FloatJudge, Score, variants
@@ -328,9 +329,9 @@ class Bench:
     def climb(self, target, soc="rk3588", **options):
         climber = Climber(
             self.plan.onnx, self.judge, self.chooser, self.build, SOCS[soc], self.folder, 60,
-            lambda line: None,
+            lambda line: None, target,
         )  # fmt: skip
-        return climber.climb(target, self.path, **options)
+        return climber.climb(self.path, **options)
 
 
 def test_the_climb_ends_at_the_target_and_says_what_each_step_gained(tmp_path, frames, monkeypatch):
@@ -355,7 +356,9 @@ def test_float16_is_the_last_step_and_only_where_the_soc_has_it(tmp_path, frames
     """Without factors, tensors are kept in float16, with their producers and readers.
 
     The whole network is tried first, and a mixture that reaches the target, too, costs less.
+    Any tensor can be in it, not only those that other steps suspect.
     """
+    monkeypatch.setattr(ladder, "_SUSPECTS", 0)
     bench = Bench(tmp_path, bad_stem(), frames, monkeypatch)
     climb = bench.climb(0.99, without=["channels"])
     last = [rung for rung in climb.rungs if rung.name == "float16"]
@@ -369,6 +372,46 @@ def test_float16_is_the_last_step_and_only_where_the_soc_has_it(tmp_path, frames
     )
     assert "float16" not in [rung.name for rung in on_mini.rungs]
     assert on_mini.reason == "all steps were tried"
+
+
+@pytest.mark.parametrize(("needed", "most"), [(1, 99), (2, 99), (37, 49), (80, 99)])
+def test_nearly_the_fewest_tensors_in_float16_are_found(needed, most):
+    """The loss is spread over many tensors, and more than some cost as much as all."""
+    groups = [(f"t{i}",) for i in range(100)]
+    nodes = tuple(((), group) for group in groups)
+    made = []
+
+    class Work:
+        soc, feed = SOCS["rk3588"], {}
+        in_float16 = Climber.in_float16
+        _onnx = b""
+
+        def groups(self, state):
+            return groups
+
+        def machine_noise(self, state):
+            return {"t5": 3.0}
+
+        def costs(self, state, groups):  # the time ends before all are measured
+            return [(0.02, group) for group in groups[:60]]
+
+        def layout(self, onnx):
+            return Int8Layout({}, tuple(groups), nodes)
+
+        def price(self, state):
+            return most + 1.0 if ALL in state.wide else len(state.wide), 1
+
+        def meets_target(self, state):
+            made.append(len(state.wide))
+            return len(state.wide) >= needed
+
+    whole, *mixed = ladder._float16(Work(), State(b""))
+    assert whole.wide == (ALL,)
+    assert mixed[0].wide[0] == "t5"
+    assert [len(each.wide) for each in mixed] == made
+    assert len(made) <= 9
+    assert max(made) <= most
+    assert needed <= min(each for each in made if each >= needed) <= max(needed + 1, 9 / 8 * needed)
 
 
 def test_float16_that_misses_the_target_ends_the_climb(tmp_path, frames, monkeypatch):
