@@ -251,7 +251,7 @@ class Climber:
         reserve = 0.0 if self.soc.mini or "float16" in without else _RESERVE * self._seconds
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
-            state = State(simplified(self._onnx, self._feeds[0]))
+            state = self.plain()
             for name, step in STEPS.items():
                 if name in without:
                     continue
@@ -360,6 +360,10 @@ class Climber:
         with suppress(RknnError):
             ms = predict(read_layers(path), self.soc.name).ms
         return ms, path.stat().st_size
+
+    def plain(self) -> State:
+        """Return the network as the first step has it."""
+        return State(simplified(self._onnx, self._feeds[0]))
 
     def in_float16(self) -> State:
         """Return the whole network in float16."""
@@ -472,11 +476,26 @@ def _channels(work: Climber, state: State) -> Iterator[State]:
 
 
 def _float16(work: Climber, state: State) -> Iterator[State]:
-    """All in float16, then the fewest tensors, each with its producer and its readers."""
+    """All in float16, then the fewest tensors, with second convolutions and without."""
     if work.soc.mini:  # it has none
         return
-    whole = work.in_float16()
+    whole, plain = work.in_float16(), replace(work.plain(), is_rounded=state.is_rounded)
     yield whole
+    least, bases = work.price(whole), {"": state}
+    if _costs_less(work.price(State(plain.onnx)), work.price(State(state.onnx))):
+        bases = {", instead of second convolutions": plain, **bases}
+    for words, base in bases.items():
+        for mixed in _mixtures(work, base, least):
+            yield replace(mixed, text=mixed.text + words)
+            if work.meets_target(mixed):
+                least = work.price(mixed)
+
+
+def _mixtures(work: Climber, state: State, least: Price) -> Iterator[State]:
+    """Search for the fewest tensors in float16, each with its producer and its readers.
+
+    Files that cost `least` or more are not worth their trial.
+    """
     groups, noise = work.groups(state), work.machine_noise(state)
     costly = [
         (cost * max(noise.get(name, 1.0) for name in group), group)
@@ -493,7 +512,7 @@ def _float16(work: Climber, state: State) -> Iterator[State]:
         wide = dict.fromkeys(n for _, group in costly[:blocks] for n in _whole(layout.nodes, group))
         text = f"{blocks} tensors in float16, with the layers that write and read them"
         mixed = replace(state, wide=tuple(n for n in wide if n not in work.feed), text=text)
-        is_cheap = _costs_less(work.price(mixed), work.price(whole))
+        is_cheap = _costs_less(work.price(mixed), least)
         if is_cheap:
             yield mixed
         few, many = (few, blocks) if not is_cheap or work.meets_target(mixed) else (blocks, many)
