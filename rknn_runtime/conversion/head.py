@@ -44,7 +44,15 @@ def head_of(
 ) -> CutHead:
     """Find the head of a graph after the cut."""
     attrs = [_attr(graph, name, index) for index, name in enumerate(tail.outputs)]
-    reading = _reading(attrs, size, head, num_classes, _ENDINGS.get(task or "", ""))
+    ending = _ENDINGS.get(task or "", "")
+    try:
+        reading = _reading(attrs, size, head, num_classes, ending)
+    except ValueError:
+        # Anchors tell YOLOv5 from YOLOv8, but not from YOLOv7 with keypoints.
+        has_anchors = head == "auto" and anchors_in(graph, whole or tail) is not None
+        if not has_anchors or attrs[0].shape[1] in (63, 171):
+            raise
+        reading = find_head(attrs, size, "yolov5", num_classes)
     name, options = reading.head, {}
     if name in ("yolov5", "yolov7", "yolov5-seg", "yolov5-face"):
         anchors = anchors_in(graph, whole or tail, with_points=name == "yolov5-face")

@@ -235,13 +235,14 @@ def test_points_of_yolov5_face_are_split_off(tmp_path):
     np.testing.assert_allclose(ours.xyxy, boxes.clip(0, SIZE), atol=0.3)
 
 
-def test_yolov5_of_eleven_classes_has_no_points(tmp_path, monkeypatch):
-    """Its convolutions have as many channels, all of which go through the sigmoid."""
-    monkeypatch.setattr("nets.CLASSES", 11)
+@pytest.mark.parametrize("classes", [11, 17])
+def test_yolov5_is_known_by_its_anchors(classes, tmp_path, monkeypatch):
+    """YOLOv5-face has as many channels as 11 classes, YOLOv8 of two as 17: without labels."""
+    monkeypatch.setattr("nets.CLASSES", classes)
     path = tmp_path / "x.onnx"
     path.write_bytes(anchored().model())
     plan = plan_of(path, {}, False, "auto", None, None)
-    assert (plan.head.name, plan.head.num_classes) == ("yolov5", 11)
+    assert (plan.head.name, plan.head.num_classes) == ("yolov5", classes)
 
 
 @pytest.mark.parametrize(

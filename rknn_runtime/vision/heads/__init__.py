@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.heads.oriented import SingleOrientedDecoder, SplitOrientedDecoder
     from rknn_runtime.vision.heads.pair import PairDecoder, QueriesDecoder
     from rknn_runtime.vision.heads.pose import (
+        AnchorPoseDecoder,
         JoinedPoseDecoder,
         SinglePoseDecoder,
         SplitPoseDecoder,
@@ -47,6 +48,7 @@ __all__ = [
     "YOLOV7_ANCHORS",
     "AnchorDecoder",
     "AnchorFaceDecoder",
+    "AnchorPoseDecoder",
     "AnchorSegmentationDecoder",
     "ClassificationDecoder",
     "Classifications",
@@ -90,7 +92,7 @@ _HOMES = {
     "oriented": ("SingleOrientedDecoder", "SplitOrientedDecoder"),
     "pair": ("PairDecoder", "QueriesDecoder"),
     "priors": ("SsdDecoder",),
-    "pose": ("JoinedPoseDecoder", "SinglePoseDecoder", "SplitPoseDecoder"),
+    "pose": ("AnchorPoseDecoder", "JoinedPoseDecoder", "SinglePoseDecoder", "SplitPoseDecoder"),
     "scene": ("MapDecoder", "SceneDecoder"),
     "segmentation": ("AnchorSegmentationDecoder", "SingleSegmentationDecoder",
                      "SplitSegmentationDecoder"),

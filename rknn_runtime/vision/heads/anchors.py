@@ -80,6 +80,8 @@ def read_anchors(outputs: Outputs, input_size: Size, *, per_cell: int = 3) -> An
         scales.append(scale)
     if len({scale.channels for scale in scales}) != 1:
         return "expected as many channels per anchor in each output"
+    if len({scale[2:4] for scale in scales}) != len(scales):
+        return "expected one output for each scale"
     scales.sort(key=lambda scale: -scale.height * scale.width)
     return AnchorForm(scales[0].channels - 5, scales)
 
@@ -155,15 +157,9 @@ class AnchorDecoder(Decoder):
         super().__init__(outputs, size, n, **options)
         self.num_classes = form.num_classes
         self.logits = looks_like_logits(scales[0].attr) if logits is None else bool(logits)
-        grids = ffi.new("rkr_yolo_grid[]", per_cell * len(scales))
-        of_anchors = iter(grids)
-        for scale, sizes in zip(scales, self.anchors):
-            for k, (width, height) in enumerate(sizes):
-                grid = next(of_anchors)
-                grid.anchor_width, grid.anchor_height = width, height
-                grid.stride_y, grid.stride_x = size[0] / scale.height, size[1] / scale.width
-                grid.first = scale.add_anchor(grid.view, self._binding(scale.attr), k)
-                grid.between = getattr(form, "between", 0)
+        grids = self._grids_of(scales)
+        for grid in grids:
+            grid.between = getattr(form, "between", 0)
         n_scores = self.num_classes if class_scores else 0
         self._decode_with(
             "rkr_yolo_decode_anchors",
@@ -173,6 +169,18 @@ class AnchorDecoder(Decoder):
             sigmoid=self.logits,
         )
         self._add_task(form)
+
+    def _grids_of(self, scales: list[_Scale], first: int = 0) -> Any:
+        """Describe each anchor from its channel `first` on."""
+        per_cell = self.anchors.shape[1]
+        grids = ffi.new("rkr_yolo_grid[]", per_cell * len(scales))
+        for i, grid in enumerate(grids):
+            scale, k = scales[i // per_cell], i % per_cell
+            grid.anchor_width, grid.anchor_height = self.anchors[i // per_cell, k]
+            grid.stride_y = self.input_size[0] / scale.height
+            grid.stride_x = self.input_size[1] / scale.width
+            grid.first = scale.add_anchor(grid.view, self._binding(scale.attr), k) + first
+        return grids
 
 
 def yolov7_decoder(

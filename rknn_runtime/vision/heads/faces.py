@@ -24,8 +24,7 @@ from rknn_runtime.vision.heads.outputs import (
     channels_first,
     checked_size,
     fitting,
-    grid_of,
-    looks_like_logits,
+    may_be_raw,
 )
 from rknn_runtime.vision.heads.parts import Part, parts_by_scale, parts_of_all
 from rknn_runtime.vision.heads.priors import PriorDecoder, place_anchor
@@ -152,13 +151,11 @@ def read_anchor_faces(
     """
     if whole is not False:
         form = read_anchors(outputs, input_size, per_cell=per_cell)
-        # Points are no results of a sigmoid.
-        has_logits = all(attr.affine is None or looks_like_logits(attr) for attr in outputs)
         has_scales = len({attr.shape[2:] for attr in outputs}) > 1
         if (
             not isinstance(form, str)
             and form.num_classes == 2 * POINTS + 1
-            and has_logits
+            and may_be_raw(outputs)
             and has_scales
         ):
             return AnchorFaceForm(form, [])
@@ -416,21 +413,11 @@ class AnchorFaceDecoder(_FaceDecoder, AnchorDecoder):
         super().__init__(outputs, input_size, anchors=anchors, **options)
 
     def _add_task(self, form: AnchorFaceForm) -> None:
-        per_cell = self.anchors.shape[1]
-        grids = ffi.new("rkr_yolo_grid[]", per_cell * len(form.boxes.scales))
-        for i, grid in enumerate(grids):
-            scale, k = form.boxes.scales[i // per_cell], i % per_cell
-            if form.points:
-                attr = form.points[i // per_cell]
-                self._binding(attr).add_grid(grid.view, *grid_of(attr))
-                grid.first = 2 * POINTS * k
-            else:
-                attr = scale.attr
-                grid.first = scale.add_anchor(grid.view, self._binding(attr), k) + 5
-            grid.stride_y = self.input_size[0] / scale.height
-            grid.stride_x = self.input_size[1] / scale.width
-            grid.anchor_width, grid.anchor_height = self.anchors[i // per_cell, k]
-        self._points = grids
+        scales = form.boxes.scales
+        if form.points:
+            parts = zip(scales, form.points)
+            scales = [scale._replace(attr=attr, channels=2 * POINTS) for scale, attr in parts]
+        self._points = self._grids_of(scales, 0 if form.points else 5)
 
 
 class SingleFaceDecoder(_FaceDecoder, SingleOutputDecoder):

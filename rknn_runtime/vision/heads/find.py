@@ -35,6 +35,7 @@ from rknn_runtime.vision.heads.outputs import (
     channels_first,
     checked_size,
     describe,
+    representable,
 )
 from rknn_runtime.vision.heads.pair import (
     PairDecoder,
@@ -43,9 +44,11 @@ from rknn_runtime.vision.heads.pair import (
     read_queries,
 )
 from rknn_runtime.vision.heads.pose import (
+    AnchorPoseDecoder,
     JoinedPoseDecoder,
     SinglePoseDecoder,
     SplitPoseDecoder,
+    read_anchor_pose,
     read_pose_joined,
     read_pose_single,
     read_pose_split,
@@ -107,8 +110,10 @@ class _Form(NamedTuple):
     labelled: bool = False
     #: Whether it is trained to give one box per object. Then the name of an output may name it.
     nms_free: bool = False
-    #: Whether another form is as usual, so that nothing is known without labels or ``head=``.
-    has_rival: bool = False
+    #: Forms that are as usual, so that nothing is known without labels or ``head=``.
+    rivals: tuple[str, ...] = ()
+    #: Called with outputs and fit; names networks with such outputs that no form reads, or "".
+    like: Callable[[Outputs, Any], str] | None = None
 
 
 def _scales(read: Reader) -> Reader:
@@ -116,7 +121,7 @@ def _scales(read: Reader) -> Reader:
 
     def read_scales(outputs: Outputs, size: Size, **kind: Any) -> Fit | str:
         several = len({attr.shape[2:] for attr in outputs}) > 1
-        return read(outputs, size, **kind) if several else "expected several scales"
+        return read(outputs, size, **kind) if several else "one scale"
 
     return read_scales
 
@@ -125,7 +130,7 @@ def _detections(outputs: Outputs, size: Size) -> Fit | str:
     form = read_end_to_end(outputs)
     if isinstance(form, str) or form.n == 300 or cells_of_one(form.n, size) is None:
         return form
-    return "expected another number of detections than of cells"
+    return "as many detections as cells"
 
 
 class _AnyPose(NamedTuple):
@@ -146,15 +151,33 @@ def _told_apart(outputs: Outputs, size: Size) -> Fit | str:
     form = read_segmentation_anchors(outputs, size)
     if isinstance(form, str) or 5 + form.num_classes != form.prototypes.shape[1]:
         return form
-    return "expected another number of channels of boxes than of mask coefficients"
+    return "as many channels of boxes as of masks"
+
+
+def _like_anchors(outputs: Outputs, form: Any) -> str:
+    """Name other networks with outputs of anchors."""
+    if form.num_classes > 180:  # angles
+        return "YOLOv5-obb"
+    scales: list[Any] = getattr(form, "scales", [])
+    # Those have no sigmoid for sizes.
+    is_coarse = bool(scales[1:]) and scales[-1].attr is outputs[0]
+    return "YOLOv3, YOLOv4 and PP-YOLO" * (is_coarse and representable(outputs[0])[1] >= 1.05)
+
+
+def _like_distances(outputs: Outputs, form: Any) -> str:
+    """Name networks with class scores before distances, which they count otherwise."""
+    box, score = form.scales[0][:2]
+    is_first = next(attr for attr in outputs if attr is box or attr is score) is score
+    return "RTMDet, FCOS and GFL" * is_first
 
 
 _read_apart = _scales(partial(read_split, joined=False))
 
 
-def _split(name: str, families: tuple[str, ...], bins: int) -> _Form:
+def _split(name: str, families: tuple[str, ...], bins: int, **notes: Any) -> _Form:
     """Boxes and class scores apart."""
-    return _Form(name, SplitDecoder, partial(_read_apart, bins=bins), families, {"bins": bins})
+    read = partial(_read_apart, bins=bins)
+    return _Form(name, SplitDecoder, read, families, {"bins": bins}, **notes)
 
 
 def _nms_free(name: str, make: Any, read: Reader, families: tuple[str, ...], bins: int) -> _Form:
@@ -170,10 +193,13 @@ def _of_one(
     return _Form(name, decoder, read, families, takes_one=True, shares_scale=True, **notes)
 
 
-def _single(name: str, families: tuple[str, ...], per_cell: int, *, objectness: bool) -> _Form:
+def _single(
+    name: str, families: tuple[str, ...], per_cell: int, *, objectness: bool, **notes: Any
+) -> _Form:
     """One output for `SingleOutputDecoder`."""
     read = partial(read_single, per_cell=per_cell, objectness=objectness)
-    return _of_one(name, SingleOutputDecoder, read, families, options={"objectness": objectness})
+    notes["options"] = {"objectness": objectness}
+    return _of_one(name, SingleOutputDecoder, read, families, **notes)
 
 
 def _single_seg(name: str, families: tuple[str, ...], per_cell: int, *, objectness: bool) -> _Form:
@@ -191,34 +217,46 @@ _OBB = ("yolov8-obb", "yolo11-obb", "yolo12-obb")
 _ANY_SEG, _ANY_POSE = (*_SEG, "yolo26-seg"), (*_POSE, "yolo26-pose")
 _ANY_OBB = (*_OBB, "yolo26-obb")
 _GFL = ("picodet", "nanodet")
+_POSE7 = ("yolov7-pose", "yolov7-face")
 
 #: If outputs have two forms that are equally usual, the first one here is taken.
 FORMS: tuple[_Form, ...] = (
-    _Form("yolov5", AnchorDecoder, _scales(read_anchors), ("yolov5",)),
+    _Form("yolov5", AnchorDecoder, _scales(read_anchors), ("yolov5",), like=_like_anchors),
     _Form("yolov7", yolov7_decoder, _scales(read_anchors), ("yolov7",), named=True),
     _split("yolov8-split", _V8, 16),
-    _split("yolov6-split", ("yolov6",), 1),
-    _split("ppyoloe", ("yolov6", "ppyoloe"), 17),
-    _Form("yolov8-joined", SplitDecoder, _scales(partial(read_split, joined=True)), _V8),
+    _split("yolov6-split", ("yolov6",), 1, like=_like_distances),
+    _split("ppyoloe", ("yolov6", "ppyoloe"), 17, like=_like_distances),
+    _Form(
+        "yolov8-joined",
+        SplitDecoder,
+        _scales(partial(read_split, joined=True)),
+        _V8,
+        rivals=("yolov5",),
+    ),
     _nms_free("yolov10-split", SplitDecoder, _read_apart, _FREE, 16),
     _nms_free("yolov10-split", SplitDecoder, _read_apart, _FREE, 1),
     _Form("yolox", YoloxDecoder, _scales(read_yolox), ("yolox",), shares_scale=True),
     _of_one("end-to-end", EndToEndDecoder, _detections, _FREE, nms_free=True),
-    _single("yolov5-single", ("yolov5", "yolov7"), 3, objectness=True),
-    _of_one(
-        "yolov8-pose-single", SinglePoseDecoder, partial(read_pose_single, per_cell=1), _ANY_POSE
-    ),
+    _single("yolov5-single", ("yolov5", "yolov7"), 3, objectness=True, like=_like_anchors),
     _single("yolov8-single", (*_V8, *_FREE, "yolov6"), 1, objectness=False),
+    _of_one(
+        "yolov8-pose-single",
+        SinglePoseDecoder,
+        partial(read_pose_single, per_cell=1),
+        _ANY_POSE,
+        rivals=("yolov8-single",),
+    ),
     _of_one(
         "yolov8-obb-single",
         SingleOrientedDecoder,
         partial(read_oriented_single, per_cell=1),
         _ANY_OBB,
+        rivals=("yolov8-single",),
     ),
     _Form(
         "yolox-grid", YoloxDecoder, partial(read_yolox, per_cell=1), ("yolox",), shares_scale=True
     ),
-    _single("yolox-single", ("yolox", "yolov6"), 1, objectness=True),
+    _single("yolox-single", ("yolox", "yolov6"), 1, objectness=True, rivals=("yolox-grid",)),
     _Form("yolov8-seg-split", SplitSegmentationDecoder, read_segmentation_split, _SEG),
     _nms_free(
         "yolo26-seg-split", SplitSegmentationDecoder, read_segmentation_split, ("yolo26-seg",), 1
@@ -240,9 +278,25 @@ FORMS: tuple[_Form, ...] = (
     _of_one(
         "yolov8-pose-single", SinglePoseDecoder, _any_pose, _ANY_POSE, named=True, labelled=True
     ),
+    _Form("yolov7-pose", AnchorPoseDecoder, _scales(read_anchor_pose), _POSE7, rivals=("yolov5",)),
+    _of_one(
+        "yolov7-pose-single",
+        SinglePoseDecoder,
+        partial(read_pose_single, per_cell=3, objectness=True),
+        _POSE7,
+        options={"objectness": True},
+        rivals=("yolov5-single",),
+    ),
     _Form("yolo-nas", PairDecoder, partial(read_pair, queries=False), ("yolo-nas",)),
     _Form("rt-detr", PairDecoder, partial(read_pair, queries=True), ("rt-detr",)),
-    _of_one("rt-detr-single", QueriesDecoder, read_queries, ("rt-detr",), labelled=True),
+    _of_one(
+        "rt-detr-single",
+        QueriesDecoder,
+        read_queries,
+        ("rt-detr",),
+        labelled=True,
+        rivals=("end-to-end",),
+    ),
     _of_one(
         "rt-detr-single",
         QueriesDecoder,
@@ -255,7 +309,13 @@ FORMS: tuple[_Form, ...] = (
     _Form("retinaface", RetinaFaceDecoder, read_retinaface, ("retinaface",)),
     _Form("scrfd", ScrfdDecoder, read_scrfd, ("scrfd",)),
     _Form("yunet", YunetDecoder, read_yunet, ("yunet",)),
-    _Form("yolov8-face", JoinedPoseDecoder, read_pose_joined, ("yolov8-face",)),
+    _Form(
+        "yolov8-face",
+        JoinedPoseDecoder,
+        read_pose_joined,
+        ("yolov8-face",),
+        rivals=("yolov8-joined",),
+    ),
     _Form(
         "yolov5-face",
         AnchorFaceDecoder,
@@ -267,13 +327,24 @@ FORMS: tuple[_Form, ...] = (
         AnchorFaceDecoder,
         partial(read_anchor_faces, whole=True),
         ("yolov5-face",),
-        has_rival=True,
+        rivals=("yolov5",),
     ),
     _of_one(
-        "yolov5-face-single", SingleFaceDecoder, read_single_faces, ("yolov5-face",), has_rival=True
+        "yolov5-face-single",
+        SingleFaceDecoder,
+        read_single_faces,
+        ("yolov5-face",),
+        rivals=("yolov5-single",),
     ),
     _Form("picodet", GflDecoder, partial(read_picodet, rows=True), _GFL),
-    _Form("nanodet-plus", GflDecoder, read_nanodet_plus, ("nanodet-plus",), {"plus": True}),
+    _Form(
+        "nanodet-plus",
+        GflDecoder,
+        read_nanodet_plus,
+        ("nanodet-plus",),
+        {"plus": True},
+        rivals=("yolox-grid", "yolox-single"),
+    ),
     # As grids, nothing but the name tells the two: half a cell lies between their boxes.
     _Form("picodet", GflDecoder, partial(read_picodet, rows=False), _GFL, named=True),
     _Form(
@@ -342,9 +413,8 @@ def find_head(
         raise ValueError(f"head: expected 'auto' or one of {', '.join(HEADS)}; got {head!r}")
     names = "\n".join([attr.name for attr in outputs]).lower()
     is_free = any(part in names for part in _FREE_NAMES)
-    # How unusual each reading is, and the reading.
-    found: list[tuple[tuple[bool, bool, int], Reading]] = []
-    rivals: list[Reading] = []
+    # How unusual each reading is, the reading, its form and fit.
+    found: list[tuple[tuple[bool, bool, int], Reading, _Form, Fit]] = []
     for form in FORMS if outputs else ():
         if head == "auto":
             skipped = form.named and not (is_free and form.nms_free)
@@ -353,26 +423,30 @@ def find_head(
         fit = "" if skipped else form.read(outputs, input_size, **_labels(form, num_classes))
         if not isinstance(fit, str):
             reading = _reading(form, fit, outputs, input_size, num_classes)
-            is_coco = reading.num_classes == 80
-            found.append(((not is_coco, is_free and not form.nms_free, fit.doubts), reading))
-            rivals += [reading] * form.has_rival
-    fitting = [
-        each
-        for each in found
-        if num_classes in (None, each[1].num_classes) or each[1].num_classes is None
-    ]
+            order = reading.num_classes != 80, is_free and not form.nms_free, fit.doubts
+            found.append((order, reading, form, fit))
+    listed = (
+        f"outputs of a model with {input_size[0]} x {input_size[1]} pixels of input:\n"
+        f"{describe(outputs)}"
+    )
+    fitting = [each for each in found if num_classes in (None, each[1].num_classes or num_classes)]
     if not fitting:
-        readings = [reading for _, reading in found]
-        raise ValueError(_complaint(outputs, input_size, head, num_classes, readings))
-    order, best = min(fitting, key=lambda each: each[0])
-    equal = [reading for each, reading in fitting if each == order and reading in rivals]
-    if equal and best not in equal:
-        both = (best, *equal)
-        names = " or ".join(f"{each.head!r} of {each.num_classes} classes" for each in both)
+        readings = [reading for _, reading, *_ in found]
+        raise ValueError(_complaint(outputs, input_size, head, num_classes, readings, listed))
+    order, best, form, fit = min(fitting, key=lambda each: each[0])
+    others = form.like(outputs, fit) if form.like and head == "auto" else ""
+    if others:
         raise ValueError(
-            f"head: expected {names}, or labels, which would decide, got {head!r}; outputs of a "
-            f"model with {input_size[0]} x {input_size[1]} pixels of input:\n{describe(outputs)}"
+            f"head: expected {best.head!r}, got 'auto': these could be such outputs, or those of "
+            f"{others}, which are not decoded; {listed}"
         )
+    equal = [each[1] for each in fitting if each[0] == order and best.head in each[2].rivals]
+    if equal and head == "auto":
+        both = (best, *equal)
+        counts = {each.num_classes for each in both} - {None}
+        names = " or ".join(f"{each.head!r} of {each.num_classes} classes" for each in both)
+        labels = ", or labels, which would decide" * (len(counts) == len(both))
+        raise ValueError(f"head: expected {names}{labels}, got 'auto'; {listed}")
     return best
 
 
@@ -399,10 +473,13 @@ def _fits(form: _Form, outputs: Outputs, size: Size) -> bool:
 
 
 def _complaint(
-    outputs: Outputs, size: Size, head: str, num_classes: int | None, found: list[Reading]
+    outputs: Outputs,
+    size: Size,
+    head: str,
+    num_classes: int | None,
+    found: list[Reading],
+    listed: str,
 ) -> str:
-    height, width = size
-    listed = f"outputs of a model with {height} x {width} pixels of input:\n{describe(outputs)}"
     if found:
         counts = ", ".join(f"{r.head} of {r.num_classes} classes" for r in found)
         return f"there are {num_classes} labels, but the outputs make {counts}; {listed}"

@@ -62,8 +62,7 @@ def read_nanodet_plus(outputs: Outputs, input_size: Size) -> GflForm | str:
     scales = parts_of_all(outputs, input_size, (layout.channels,), (1,) * 4)
     if isinstance(scales, str):
         return scales
-    # Any other head with one output can have as many channels.
-    return GflForm(layout.channels - _BOX, [part * 2 for part in scales], True, 2)
+    return GflForm(layout.channels - _BOX, [part * 2 for part in scales], True)
 
 
 class GflDecoder(Decoder):

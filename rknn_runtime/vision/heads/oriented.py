@@ -79,9 +79,10 @@ def read_oriented_single(
 ) -> SingleForm | str:
     """Read the form of `SingleOrientedDecoder`."""
     form = read_single(outputs, input_size, objectness=False, n_extra=1, per_cell=per_cell)
-    if isinstance(form, str) or form.num_classes != 80:
+    if isinstance(form, str) or form.num_classes == 15:  # DOTA
         return form
-    return form._replace(doubts=form.doubts + 4)  # COCO has upright boxes
+    # COCO has upright boxes.
+    return form._replace(doubts=form.doubts + (4 if form.num_classes == 80 else 1))
 
 
 class _OrientedDecoder(Decoder):

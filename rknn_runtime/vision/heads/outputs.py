@@ -1,12 +1,11 @@
-"""Facts about the outputs of a model: ranges, scales and grids.
+"""Facts about the outputs of a model: ranges, scales and grids."""
 
-A reader, ``read_...(outputs, input_size)``, tells whether outputs have one form of a head. It
-returns the form, or one line that says why they do not have it. `outputs` are in NCHW and in the
-model's order, `input_size` is checked. Keywords are the decoder's arguments of the same names, and
-
-* `per_cell`: how many predictions each cell of the usual strides must have, None: any number;
-* `joined`: whether boxes and class scores must be one output, None: both are possible.
-"""
+# A reader, ``read_...(outputs, input_size)``, tells whether outputs have one form of a head. It
+# returns the form, or one line that says why they do not have it. `outputs` are in NCHW and in the
+# model's order, `input_size` is checked. Keywords are the decoder's arguments of the same names and
+#
+# * `per_cell`: how many predictions each cell of the usual strides must have, None: any number;
+# * `joined`: whether boxes and class scores must be one output, None: both are possible.
 
 from __future__ import annotations
 
@@ -126,6 +125,11 @@ def has_boxes_in_0_to_1(attr: TensorAttr, input_size: Size) -> bool:
     same tensor as boxes in 0..1 stay below a quarter of the input's shorter side.
     """
     return representable(attr)[1] < min(input_size) / 4
+
+
+def may_be_raw(attrs: Outputs) -> bool:
+    """Tell whether outputs can hold points, which are no results of a sigmoid."""
+    return all(attr.affine is None or looks_like_logits(attr) for attr in attrs)
 
 
 def reaches_below_zero(attr: TensorAttr) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from rknn_runtime._ffi import ffi
@@ -16,6 +17,7 @@ from rknn_runtime.vision.heads.outputs import (
     checked_size,
     fitting,
     predictions_of,
+    representable,
 )
 from rknn_runtime.vision.heads.single import SingleForm, SingleOutputDecoder
 
@@ -118,8 +120,9 @@ def read_queries(
         return f"expected [1, {_QUERIES}, 4 + classes]"
     found = layout.channels - 4
     if not named and found != (num_classes or 80):
-        return "expected 80 classes, or as many as labels"
-    return SingleForm(found, False, layout)
+        return "other classes"
+    holds_pixels = 2.05 < representable(outputs[0])[1] < math.inf
+    return SingleForm(found, False, layout, holds_pixels)
 
 
 class QueriesDecoder(SingleOutputDecoder):

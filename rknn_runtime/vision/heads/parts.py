@@ -1,9 +1,8 @@
-"""Outputs that hold one kind of number for each prediction, as grids or as rows.
+"""Outputs that hold one kind of number for each prediction, as grids or as rows."""
 
-A grid is ``[1, per_cell * channels, h, w]``, as a convolution gives it; rows are
-``[1, h * w * per_cell, channels]`` or ``[h * w * per_cell, channels]``, of one scale or of all
-scales, one after the other. In memory both are channels of cells.
-"""
+# A grid is ``[1, per_cell * channels, h, w]``, as a convolution gives it; rows are
+# ``[1, h * w * per_cell, channels]`` or ``[h * w * per_cell, channels]``, of one scale or of all
+# scales, one after the other. In memory both are channels of cells.
 
 from __future__ import annotations
 

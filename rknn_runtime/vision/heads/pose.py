@@ -1,8 +1,9 @@
-"""Keypoints: YOLOv8-pose, 11-pose."""
+"""Keypoints: YOLOv7-pose, v7-face, v8-pose, 11-pose."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from rknn_runtime._arrays import check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
+from rknn_runtime.vision.heads.anchors import AnchorDecoder, Anchors, read_anchors
 from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.outputs import (
     Outputs,
@@ -21,6 +23,7 @@ from rknn_runtime.vision.heads.outputs import (
     checked_size,
     fitting,
     grid_of,
+    may_be_raw,
     predictions_of,
     quantization_of,
     representable,
@@ -38,13 +41,19 @@ from rknn_runtime.vision.plausibility import Symptom, coarse_keypoints
 
 #: Bins of each distance, if no output of boxes alone shows their number.
 _JOINED_BINS = 16
+#: Width and height in pixels, finest scale first, of derronqi/yolov7-face.
+YOLOV7_FACE_ANCHORS: Anchors = (
+    ((4, 5), (6, 8), (10, 12)),
+    ((15, 19), (23, 30), (39, 52)),
+    ((72, 97), (123, 164), (209, 297)),
+)
 
 
 class PoseForm(NamedTuple):
-    """The outputs of a split head with keypoints."""
+    """The outputs of a split head, or of one with anchors, with keypoints."""
 
     num_classes: int
-    boxes: SplitForm
+    boxes: Any
     #: Outputs of convolutions per scale, finest first; or one output of all scales, in pixels.
     points: list[TensorAttr]
     raw: bool
@@ -93,8 +102,7 @@ def read_pose_joined(
     if scales[0][0].shape[1] != channels + 15:
         return f"expected [1, {channels} + 15, h, w] per scale"
     form = SplitForm(1, _JOINED_BINS, scales, 0)
-    # Boxes of 16 classes have as many channels.
-    return PoseForm(1, form, [attr for (attr,) in scales], True, 4, channels)
+    return PoseForm(1, form, [attr for (attr,) in scales], True, 0, channels)
 
 
 def read_pose_single(
@@ -105,6 +113,7 @@ def read_pose_single(
     transposed: bool | None = None,
     keypoint_shape: tuple[int, int] | None = None,
     per_cell: int | None = None,
+    objectness: bool = False,
 ) -> SingleForm | str:
     """Read the form of `SinglePoseDecoder`."""
     layout = predictions_of(outputs[0], transposed) if len(outputs) == 1 else "expected one output"
@@ -113,18 +122,19 @@ def read_pose_single(
     n_extra = 0 if keypoint_shape is None else math.prod(keypoint_shape)
     if keypoint_shape is None:
         num_classes = 1 if num_classes is None else num_classes
-        n_extra = layout.channels - 4 - num_classes
+        n_extra = layout.channels - 4 - objectness - num_classes
         if n_extra % 3 or n_extra < 3:
             return (
                 f"{n_extra} channels are no keypoints of 3 numbers each; give "
                 "keypoint_shape=(k, 2) or num_classes="
             )
     kind: dict[str, Any] = {"num_classes": num_classes, "n_extra": n_extra, "per_cell": per_cell}
-    form = read_single(outputs, input_size, transposed=transposed, objectness=False, **kind)
+    form = read_single(outputs, input_size, transposed=transposed, objectness=objectness, **kind)
     if isinstance(form, str):
         return form
-    # 56 channels are the 17 keypoints of a person; other numbers look more like classes.
-    return form._replace(doubts=0 if layout.channels == 56 else 3)
+    # 17 keypoints of a person are more usual than classes, five of a face as usual.
+    doubts = {15: 0, 51: 0 if objectness else -1}.get(n_extra, 3)
+    return "other keypoints" if doubts == per_cell == 3 else form._replace(doubts=doubts)
 
 
 def _gather(grids: Any, channels: int, source: NDArray[np.uint32]) -> NDArray[np.float32]:
@@ -170,9 +180,12 @@ class SplitPoseDecoder(SplitDecoder):
     def _add_task(self, form: PoseForm) -> None:
         self._n_cells = form.boxes.n_cells
         self._channels, self._planes = form.points[0].shape[1] - form.first, 1
-        self._raw = _RawKeypoints(form, self.input_size) if form.raw else None
+        self._raw: _RawKeypoints | None = None
         self._points = ffi.new("rkr_yolo_grid[]", len(form.points))
         if form.raw:
+            factor, centre = (1.0, 0.5) if form.boxes.bins == 1 else (2.0, 0.0)
+            grids = [(*attr.shape[2:], *strides_of(attr, self.input_size)) for attr in form.points]
+            self._raw = _RawKeypoints(grids, factor, centre)
             for grid, attr in zip(self._points, form.points):
                 self._binding(attr).add_grid(grid.view, *grid_of(attr))
                 grid.first = form.first
@@ -219,15 +232,14 @@ class JoinedPoseDecoder(SplitPoseDecoder):
 class _RawKeypoints:
     """Works out keypoints from the outputs of convolutions."""
 
-    def __init__(self, form: PoseForm, input_size: Size) -> None:
-        self._factor, self._centre = (1.0, 0.5) if form.boxes.bins == 1 else (2.0, 0.0)
-        self._starts = np.zeros(len(form.points), np.uint32)
-        self._widths = np.array([attr.shape[3] for attr in form.points], np.uint32)
-        cells = [attr.shape[2] * attr.shape[3] for attr in form.points]
-        self._starts[1:] = np.cumsum(cells[:-1])
+    def __init__(self, grids: Sequence[Sequence[float]], factor: float, centre: float) -> None:
+        """Take height, width and both strides of each grid."""
+        self._factor, self._centre = factor, centre
+        self._starts = np.zeros(len(grids), np.uint32)
+        self._widths = np.array([grid[1] for grid in grids], np.uint32)
+        self._starts[1:] = np.cumsum([grid[0] * grid[1] for grid in grids[:-1]])
         # x before y
-        strides = [strides_of(attr, input_size)[::-1] for attr in form.points]
-        self._strides = np.array(strides, np.float32)
+        self._strides = np.array([grid[:1:-1] for grid in grids], np.float32)
 
     def worked_out(
         self, values: NDArray[np.float32], source: NDArray[np.uint32]
@@ -244,6 +256,57 @@ class _RawKeypoints:
             values[..., :2] *= self._strides[scale][:, None]
             values[..., 2] = 1 / (1 + np.exp(-values[..., 2]))
         return values
+
+
+def read_anchor_pose(outputs: Outputs, input_size: Size, *, per_cell: int = 3) -> PoseForm | str:
+    """Read the form of `AnchorPoseDecoder`, of `per_cell` anchors."""
+    form = read_anchors(outputs, input_size, per_cell=per_cell)
+    if isinstance(form, str):
+        return form
+    # One class, and 5 or 17 keypoints.
+    if form.num_classes not in (16, 52) or not may_be_raw(outputs):
+        return "expected 21 or 57 logits of each anchor"
+    return PoseForm(1, form, [], True, 0, 6)
+
+
+class AnchorPoseDecoder(AnchorDecoder):
+    """Decode YOLOv7-pose and -face: YOLOv5's boxes of one class, then 17 or 5 keypoints.
+
+    Per scale ``[1, anchors * (6 + 3 * k), h, w]`` before the sigmoid; x of a keypoint is
+    ``(2 * v - 0.5 + column) * stride``. (WongKinYiu/yolov7, derronqi/yolov7-face.)
+
+    See `AnchorDecoder`; five points of three scales have the anchors of YOLOv7-face.
+    """
+
+    _read = staticmethod(read_anchor_pose)
+
+    def __init__(
+        self,
+        outputs: Outputs,
+        input_size: Size,
+        *,
+        anchors: Anchors | None = None,
+        **options: Any,
+    ) -> None:
+        form = read_anchor_pose(channels_first(outputs), checked_size(input_size))
+        if anchors is None and not isinstance(form, str):
+            is_face = form.boxes.num_classes == 16 and len(outputs) == 3
+            anchors = YOLOV7_FACE_ANCHORS if is_face else None
+        super().__init__(outputs, input_size, anchors=anchors, **{"logits": True, **options})
+
+    def _add_task(self, form: PoseForm) -> None:
+        self._channels = form.boxes.num_classes - 1
+        self._points = self._grids_of(form.boxes.scales, form.first)
+        sizes = [(scale.height, scale.width) for scale in form.boxes.scales]
+        cells = np.repeat(sizes, self.anchors.shape[1], axis=0).tolist()
+        strides = [(grid.stride_y, grid.stride_x) for grid in self._points]
+        self._raw = _RawKeypoints([(*a, *b) for a, b in zip(cells, strides)], 2.0, -0.5)
+
+    def results(self, transform: LetterboxTransform | None) -> Detections:
+        """See `SplitPoseDecoder`."""
+        source = self._source[: self._out.count]
+        values = _gather(self._points, self._channels, source).reshape(len(source), -1, 3)
+        return _with_keypoints(self, self._raw.worked_out(values, source), transform)
 
 
 def _keypoint_output(outputs: Outputs) -> TensorAttr | None:
@@ -280,6 +343,7 @@ class SinglePoseDecoder(SingleOutputDecoder):
         output: See `SingleOutputDecoder`.
         input_size: See `SingleOutputDecoder`.
         keypoint_shape: k and d. None: all channels after the class scores, with d = 3.
+        objectness: Whether class scores follow an objectness, as in YOLOv7.
         num_classes: Classes. None: one, or all channels before those of `keypoint_shape`.
         transposed: See `SingleOutputDecoder`.
         **options: `normalized` of `SingleOutputDecoder`; thresholds and limits, see `Decoder`.
@@ -291,6 +355,7 @@ class SinglePoseDecoder(SingleOutputDecoder):
         input_size: Size,
         *,
         keypoint_shape: tuple[int, int] | None = None,
+        objectness: bool = False,
         num_classes: int | None = None,
         transposed: bool | None = None,
         **options: Any,
@@ -301,13 +366,14 @@ class SinglePoseDecoder(SingleOutputDecoder):
             if count < 1 or dims not in (2, 3):
                 raise ValueError(f"keypoint_shape: expected (k, 2) or (k, 3), got {keypoint_shape}")
         kind: dict[str, Any] = {"num_classes": num_classes, "transposed": transposed}
+        kind["objectness"] = objectness
         read = read_pose_single(outputs, size, keypoint_shape=keypoint_shape, **kind)
         form = fitting(read, outputs)
         if keypoint_shape is None:
-            keypoint_shape = (form.layout.channels - 4 - form.num_classes) // 3, 3
+            keypoint_shape = (form.layout.channels - 4 - objectness - form.num_classes) // 3, 3
         self.keypoint_shape = keypoint_shape
         n_extra = math.prod(keypoint_shape)
-        super().__init__(output, size, objectness=False, n_extra=n_extra, **kind, **options)
+        super().__init__(output, size, n_extra=n_extra, **kind, **options)
         self._points = ffi.new("rkr_yolo_grid[]", 1)
         self._add_view(self.outputs[0], self._points[0].view)
         self._points[0].first = self._first_extra

@@ -67,18 +67,20 @@ def read_single(
     found = layout.channels - others if num_classes is None else num_classes
     # Ultralytics' exports of heads without objectness have channels first, others last.
     doubts = found_per_cell == 1 and layout.transposed != has_objectness
-    raw = found_per_cell == 1 and has_objectness and not looks_decoded(outputs[0], input_size)
+    raw = found_per_cell == 1 and has_objectness and is_decoded(outputs[0], input_size) is False
     return SingleForm(found, has_objectness, layout, doubts + raw)
 
 
-def looks_decoded(output: TensorAttr, input_size: Size) -> bool:
+def is_decoded(output: TensorAttr, input_size: Size) -> bool | None:
     """Tell boxes in pixels or 0..1 from YOLOX's grid, by the range of an integer output.
 
     The grid has logarithms of sizes in strides, which are below 0 for small boxes and never as
-    large as pixels.
+    large as pixels. None: a float output without the name of YOLOX's or YOLOv6's export.
     """
     lowest, highest = representable(output)
-    return min(input_size) / 4 < highest < math.inf or (lowest > -0.5 and highest < 2)
+    if math.isinf(highest):
+        return {"output": False, "outputs": True}.get(output.name)
+    return min(input_size) / 4 < highest or (lowest > -0.5 and highest < 2)
 
 
 class SingleOutputDecoder(Decoder):

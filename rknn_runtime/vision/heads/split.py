@@ -70,7 +70,9 @@ def read_split(
         joined_bins = 16 if bins is None else bins
         num_classes = scales[0][0].shape[1] - 4 * joined_bins
         fits = num_classes > 0 and 0 < joined_bins <= _MOST_BINS
-        return SplitForm(num_classes, joined_bins, scales, 0) if fits else _EXPECTED
+        # Distributions need more than 0..1.
+        doubts = representable(scales[0][0])[1] < 1.05
+        return SplitForm(num_classes, joined_bins, scales, doubts) if fits else _EXPECTED
     if bins is not None and all(attr.shape[1] != 4 * bins for attr in scales[0]):
         return _EXPECTED
     found: SplitForm | None = None

@@ -22,7 +22,7 @@ from rknn_runtime.vision.heads.outputs import (
     predictions_of,
     strides_of,
 )
-from rknn_runtime.vision.heads.single import coarse, looks_decoded
+from rknn_runtime.vision.heads.single import coarse, is_decoded
 
 _EXPECTED = "expected outputs of 5 + classes channels, one per scale or one for all"
 
@@ -49,7 +49,7 @@ def read_yolox(
         if one.channels < 6 or per_cell not in (None, None if cells is None else cells[1]):
             return _EXPECTED
         # The published export has predictions before channels.
-        doubts = (not one.transposed) + looks_decoded(outputs[0], input_size)
+        doubts = (not one.transposed) + bool(is_decoded(outputs[0], input_size))
         return YoloxForm(one.channels - 5, [], one, doubts)
     scales = by_scale(outputs, input_size, (1,))
     if isinstance(scales, str):

@@ -294,7 +294,7 @@ FAMILIES = {
     "yolo26 logits": ("yolov10-split", "yolo26", split(1, sums=True, free=True, logits=True)),
     "end to end": ("end-to-end", "auto", end_to_end),
     "yolox": ("yolox", "auto", yolox),
-    "yolox grid": ("yolox-grid", "auto", yolox_grid),
+    "yolox grid": ("yolox-grid", "yolox", yolox_grid),
     "yolox single": ("yolox-single", "yolox-single", single("transposed", objectness=True)),
     "ppyoloe": ("ppyoloe", "auto", split(17)),
     "ppyoloe sums": ("ppyoloe", "auto", split(17, sums=True)),

@@ -41,10 +41,12 @@ def test_every_published_form_is_found(size, classes, tell):
             outputs((1, 4 + classes, n, 1)),
             outputs((1, 4 + classes, 1, n)),
         ],
-        "yolox-grid": [outputs((1, n, 5 + classes))],
+        "yolox-grid": [[attribute((1, n, 5 + classes), "float32", name="output")]],
+        "yolox-single": [[attribute((1, n, 5 + classes), "float32", name="outputs")]],
         "yolov5-single": [outputs((1, 3 * n, 5 + classes)), outputs((1, 5 + classes, 3 * n))],
-        "end-to-end": [outputs((1, 300, 6))],
     }
+    if not tell or classes != 2:  # or RT-DETR of two classes
+        forms["end-to-end"] = [outputs((1, 300, 6))]
     if tell or classes == 80:
         forms["yolox"] = [per_scale(size, 5 + classes)]
         forms["yolov8-single"].append(outputs((1, n, 4 + classes)))
@@ -115,9 +117,12 @@ def test_other_tasks(attrs, head, classes):
 
 
 def test_labels_tell_oriented_boxes():
-    """20 channels: 16 classes, or 15 and an angle."""
+    """20 channels: 16 classes, DOTA's 15 and an angle, or faces with five points."""
     attrs = outputs((1, 20, 8400))
-    assert find_head(attrs, (640, 640)).head == "yolov8-single"
+    with pytest.raises(ValueError, match=r"'yolov8-single' of 16 .* or 'yolov8-obb-single' of 15"):
+        find_head(attrs, (640, 640))
+    face = find_head(attrs, (640, 640), num_classes=1)
+    assert (face.head, face.make().keypoint_shape) == ("yolov8-pose-single", (5, 3))
     assert find_head(attrs, (640, 640), num_classes=16).head == "yolov8-single"
     assert find_head(attrs, (640, 640), num_classes=15).head == "yolov8-obb-single"
 
@@ -145,7 +150,8 @@ def test_classes_and_keypoints_share_channels(channels, classes, options, shape)
 def test_nobody_has_oriented_boxes_of_80_classes():
     """85 channels: 80 classes in YOLOX's form count before 80 classes and an angle."""
     attrs = outputs((1, 85, 8400))
-    assert find_head(attrs, (640, 640)).head == "yolox-grid"
+    with pytest.raises(ValueError, match="'yolox-grid' of 80 classes or 'yolox-single' of 80 cl"):
+        find_head(attrs, (640, 640))
     assert find_head(attrs, (640, 640), "yolov8-obb").head == "yolov8-obb-single"
 
 
@@ -162,7 +168,11 @@ def test_ranges_tell_yolox_with_its_boxes_worked_out(shape, head):
     assert form(-60, 0.04) == "yolox-grid"
     assert form(-120, 2.6) == "yolox-single"
     assert form(-128, 1 / 255) == "yolox-single"
-    assert find_head(outputs(shape), (640, 640), head, num_classes=2).head == "yolox-grid"
+    if head == "auto":
+        with pytest.raises(ValueError, match="'yolox-grid' of 2 classes or 'yolox-single' of 2 cl"):
+            find_head(outputs(shape), (640, 640), num_classes=2)
+    else:
+        assert find_head(outputs(shape), (640, 640), head).head == "yolox-grid"
     decoder = find_head(outputs(shape), (640, 640), "yolox-single").make()
     assert (decoder.objectness, decoder.num_classes) == (True, 2)
 
@@ -263,7 +273,6 @@ def test_ranges_tell_angles_from_sums(parts, head):
         ((80, 64), "yolov8-split", 80, 16),
         ((15, 64, 1), "yolov8-split", 15, 16),
         ((15, 1, 64), "yolov8-split", 15, 16),
-        ((80, 4), "yolov6-split", 80, 1),
         ((64, 4), "yolov8-split", 4, 16),
         ((4, 64), "yolov6-split", 64, 1),
         ((64, 1, 51), "yolov8-pose-split", 1, 16),
@@ -361,3 +370,64 @@ def test_masks_of_yolov5_are_not_guessed():
     assert find_head(given, (640, 640), "yolov5-seg").num_classes == 27
     other = per_scale((640, 640), 255, 96) + outputs((1, 32, 160, 160))
     assert find_head(other, (640, 640)).head == "yolov5-seg"
+
+
+def kinds(strides, *channels, side=640):
+    """Outputs by kind, then by scale."""
+    grids = [(side // stride, side // stride) for stride in strides]
+    return outputs(*((1, c, *grid) for c in channels for grid in grids))
+
+
+@pytest.mark.parametrize(
+    ("attrs", "others", "family"),
+    [
+        (kinds((8, 16, 32), 80, 4), "RTMDet, FCOS and GFL", "yolov6"),
+        (kinds((8, 16, 32), 1, 4), "RTMDet, FCOS and GFL", "yolov6"),
+        (kinds((8, 16, 32, 64, 128), 80, 4, 1), "RTMDet, FCOS and GFL", "yolov6"),
+        (kinds((8, 16, 32, 64, 128), 80, 68), "RTMDet, FCOS and GFL", "ppyoloe"),
+        (kinds((32, 16, 8), 255), "YOLOv3, YOLOv4 and PP-YOLO", "yolov5"),
+        (kinds((32, 16), 18), "YOLOv3, YOLOv4 and PP-YOLO", "yolov5"),
+        (kinds((32, 16, 8), 258), "YOLOv3, YOLOv4 and PP-YOLO", "yolov5"),
+        (kinds((8, 16, 32), 600), "YOLOv5-obb", "yolov5"),
+        (outputs((1, 25200, 200)), "YOLOv5-obb", "yolov5"),
+    ],
+)
+def test_outputs_of_networks_that_are_not_decoded(attrs, others, family):
+    """They have a known head's shapes and other formulas; the name of the head decides."""
+    with pytest.raises(ValueError, match=f"got 'auto': .* or those of {others}, which"):
+        find_head(attrs, (640, 640))
+    assert find_head(attrs, (640, 640), family).head.startswith(family)
+
+
+def test_the_order_of_scales_does_not_matter_after_a_sigmoid():
+    """Sizes of YOLOv3 are powers, which no sigmoid gives."""
+    attrs = with_ranges((255, 0, 1))[::-1]
+    assert find_head(attrs, (640, 640)).head == "yolov5"
+    assert find_head(with_ranges((255, -9, 5)), (640, 640)).head == "yolov5"
+
+
+@pytest.mark.parametrize(("channels", "v5", "v8"), [(66, 17, 2), (75, 20, 11)])
+def test_boxes_and_classes_in_one_output_or_anchors(channels, v5, v8):
+    """Only labels tell YOLOv8 cut before its split from YOLOv5; after a sigmoid it is YOLOv5."""
+    attrs = per_scale((640, 640), channels)
+    with pytest.raises(ValueError, match=f"'yolov5' of {v5} .* or 'yolov8-joined' of {v8} "):
+        find_head(attrs, (640, 640))
+    assert find_head(attrs, (640, 640), num_classes=v5).head == "yolov5"
+    assert find_head(attrs, (640, 640), num_classes=v8).head == "yolov8-joined"
+    assert find_head(with_ranges((channels, 0, 1)), (640, 640)).head == "yolov5"
+
+
+def test_two_classes_of_rt_detr_are_not_taken_for_detections():
+    """Six columns of 300 rows with two labels; integers above 1 are YOLOv10's pixels."""
+    attrs = outputs((1, 300, 6))
+    with pytest.raises(ValueError, match=r"'end-to-end' of None .* or 'rt-detr-single' of 2 cl"):
+        find_head(attrs, (640, 640), num_classes=2)
+    assert find_head(attrs, (640, 640), num_classes=5).head == "end-to-end"
+    attrs = [attribute((1, 300, 6), "int8", -128, 2.6)]
+    assert find_head(attrs, (640, 640), num_classes=2).head == "end-to-end"
+
+
+def test_a_grid_twice_is_no_scale():
+    """Auxiliary heads of training double each scale."""
+    with pytest.raises(ValueError, match="no known head"):
+        find_head(per_scale((640, 640), 255, 255), (640, 640))

@@ -81,10 +81,12 @@ def test_one_output_of_nanodet_plus(dtype, size):
 
 
 def test_one_output_of_80_classes_is_nanodet_plus():
-    """112 columns are its usual export; without 80 classes or labels others are more usual."""
-    for columns, head in ((112, "nanodet-plus"), (42, "yolox-grid")):
-        attrs = [attribute((1, 2125, columns), "float32")]
-        assert find_head(attrs, (320, 320)).head == head
+    """112 columns are its usual export; others may be YOLOv6's with four scales, too."""
+    attrs = [attribute((1, 2125, 112), "float32")]
+    assert find_head(attrs, (320, 320)).head == "nanodet-plus"
+    attrs = [attribute((1, 2125, 42), "float32")]
+    with pytest.raises(ValueError, match=r"'yolox-single' of 37 .* or 'nanodet-plus' of 10"):
+        find_head(attrs, (320, 320))
     assert find_head(attrs, (320, 320), num_classes=10).head == "nanodet-plus"
 
 

@@ -8,12 +8,18 @@ import numpy as np
 import pytest
 from native_tensors import attribute, deliver
 from planting import Scene, deliver_all
+from planting import faces as planted_faces
 from planting import split as planted_split
 from planting.compare import assert_equal, assert_finds
 from reference import yolo as reference
 
+from rknn_runtime.vision.heads.anchors import YOLOV5_P6_ANCHORS
 from rknn_runtime.vision.heads.find import find_head
-from rknn_runtime.vision.heads.pose import SinglePoseDecoder, SplitPoseDecoder
+from rknn_runtime.vision.heads.pose import (
+    YOLOV7_FACE_ANCHORS,
+    SinglePoseDecoder,
+    SplitPoseDecoder,
+)
 
 SIZE, STRIDES, K = (192, 256), (8, 16, 32), 17
 
@@ -167,7 +173,8 @@ def test_faces_of_one_output_for_each_scale(dtype):
     cut = [x[a:b] for x in real for a, b in ((0, 64), (64, 65), (65, 80))]
     apart, arrays, _ = deliver_all(cut, "float32", "nchw")
     expected = find_head(apart, scene.size, "yolov8-pose").make(logits=True)(arrays)
-    assert find_head(attrs, scene.size).head == "yolov8-joined"
+    with pytest.raises(ValueError, match=r"'yolov8-joined' of 16 .* or 'yolov8-face' of 1"):
+        find_head(attrs, scene.size)
     for head, labels in (("auto", 1), ("yolov8-face", None)):
         reading = find_head(attrs, scene.size, head, labels)
         assert (reading.head, reading.num_classes) == ("yolov8-face", 1)
@@ -176,3 +183,61 @@ def test_faces_of_one_output_for_each_scale(dtype):
         np.testing.assert_allclose(found.xyxy, expected.xyxy, atol=0.02)
         np.testing.assert_allclose(found.keypoints, expected.keypoints, atol=0.02)
         assert len(found) == len(scene.xyxy)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+@pytest.mark.parametrize(
+    ("k", "size", "anchors", "family"),
+    [
+        (5, (256, 192), YOLOV7_FACE_ANCHORS, "yolov7-face"),
+        (17, (320, 256), YOLOV5_P6_ANCHORS, "yolov7-pose"),
+    ],
+)
+def test_keypoints_beside_anchors(k, size, anchors, family, dtype):
+    """YOLOv7-face and -pose, raw and worked out, as NumPy has them; not YOLOv5 without labels."""
+    strides = [8 << i for i in range(len(anchors))]
+    scene = Scene(31, size, strides, 1)
+    planted = planted_faces.yolov5_face(scene, True, anchors)
+    tensors = [
+        np.concatenate(
+            [x.reshape(3, 6, *x.shape[1:]), scene.rng.normal(0, 2, (3, 3 * k, *x.shape[1:]))], 1
+        )
+        for x, _ in planted
+    ]
+    tensors = [x.reshape(-1, *x.shape[2:]).astype(np.float32) for x in tensors]
+    attrs, raw, real = deliver_all(tensors, dtype, "c2=16")
+    rows, points, boxes = [], [], []
+    for tensor, stride, sizes in zip(real, strides, anchors):
+        whole = np.float64(tensor.reshape(3, 6 + 3 * k, *tensor.shape[1:]))
+        boxes.append(np.float32(whole[:, :6]).reshape(18, *tensor.shape[1:]))
+        cell = np.stack(np.indices(tensor.shape[1:])[::-1])
+        s, anchor = reference.sigmoid(whole[:, :6]), np.array(sizes)[:, :, None, None]
+        v = whole[:, 6:].reshape(3, k, 3, *tensor.shape[1:])
+        centre, sides = (s[:, :2] * 2 - 0.5 + cell) * stride, (s[:, 2:4] * 2) ** 2 * anchor
+        v[:, :, :2] = (v[:, :, :2] * 2 - 0.5 + cell) * stride
+        v[:, :, 2] = reference.sigmoid(v[:, :, 2])
+        points.append(v.transpose(0, 3, 4, 1, 2).reshape(-1, k, 3))
+        parts = centre, sides, s[:, 4:], v.reshape(3, 3 * k, *tensor.shape[1:])
+        rows.append(np.concatenate(parts, axis=1).transpose(0, 2, 3, 1).reshape(-1, 6 + 3 * k))
+    squares = [(stride, stride) for stride in strides]
+    expected = reference.anchors(boxes, anchors, squares, 0.25, 0.45, logits=True)
+    single = np.concatenate(rows)[None].astype(np.float32)
+    one = attribute(single.shape, "float32")
+    classes = 1 + 3 * k
+    with pytest.raises(ValueError, match=f"'yolov5' of {classes} .* or 'yolov7-pose' of 1 classes"):
+        find_head(attrs, size)
+    with pytest.raises(ValueError, match=f"'yolov5-single' of {classes} .*'yolov7-pose-single'"):
+        find_head([one], size)
+    assert find_head(attrs, size, num_classes=classes).head == "yolov5"
+    for given, arrays, head in ((attrs, raw, "yolov7-pose"), ([one], single, "yolov7-pose-single")):
+        reading = find_head(given, size, num_classes=1)
+        assert (reading.head, reading.num_classes) == (head, 1)
+        assert find_head(given, size, family).head == head
+        found = reading.make()(arrays)
+        assert_equal(found, expected, 0.05)
+        at = np.concatenate(points)[expected[3]]
+        np.testing.assert_allclose(found.keypoints, at, atol=0.05)
+        assert len(found) == len(scene.xyxy)
+    # The values of a sigmoid hold no keypoints.
+    attrs, _, _ = deliver_all([reference.sigmoid(x) for x in tensors], "int8", "c2=16")
+    assert find_head(attrs, size).head == "yolov5"
