@@ -91,13 +91,14 @@ def compile_in_parallel(compile_files: Any, sources: list[str], **options: Any) 
 
 
 def private_docstrings(node: ast.AST, *, is_private: bool = False) -> Iterator[ast.stmt]:
-    """Yield the docstrings of functions that are named ``_x``, or lie in a ``_x``."""
+    """Yield the docstrings of functions and classes that are named ``_x``, or lie in a ``_x``."""
     for child in ast.iter_child_nodes(node):
         is_inside = is_private
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             is_inside = is_private or re.match("_(?!_)", child.name) is not None
-            is_class = isinstance(child, ast.ClassDef)  # `dataclass` would work out its own
-            if is_inside and not is_class and ast.get_docstring(child) and len(child.body) > 1:
+            # Without one `dataclass` writes its own.
+            is_made = isinstance(child, ast.ClassDef) and child.decorator_list
+            if is_inside and not is_made and ast.get_docstring(child) and len(child.body) > 1:
                 yield child.body[0]
         yield from private_docstrings(child, is_private=is_inside)
 

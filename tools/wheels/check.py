@@ -104,7 +104,7 @@ def faults_of_library(name: str, elf: ELFFile, *, musl: bool) -> list[str]:
 def program(source: bytes) -> str:
     """Return a Python file as a tree that tells equal programs, with the numbers of lines.
 
-    Comments say nothing, nor do docstrings of functions that are named ``_x`` or lie in a ``_x``.
+    Comments say nothing, nor do docstrings of what is named ``_x`` or lies in a ``_x``.
     """
     tree = ast.parse(source)
     drop_docstrings(tree, is_private=False)
@@ -112,13 +112,14 @@ def program(source: bytes) -> str:
 
 
 def drop_docstrings(node: ast.AST, *, is_private: bool) -> None:
-    """Replace the docstrings of private functions by ``pass``."""
+    """Replace the docstrings of private functions and undecorated classes by ``pass``."""
     for child in ast.iter_child_nodes(node):
         is_inside = is_private
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             is_inside = is_private or re.match("_(?!_)", child.name) is not None
             has_text = ast.get_docstring(child) is not None and len(child.body) > 1
-            if is_inside and has_text and not isinstance(child, ast.ClassDef):
+            is_made = isinstance(child, ast.ClassDef) and child.decorator_list
+            if is_inside and has_text and not is_made:
                 first = child.body[0]
                 child.body[0] = ast.Pass(lineno=first.lineno, col_offset=first.col_offset)
         drop_docstrings(child, is_private=is_inside)
