@@ -49,7 +49,7 @@ def linked_runtime() -> list[str]:
 
 #: Debian's armhf compiler leaves NEON off; every SoC with an NPU has it.
 NEON = ["-mfpu=neon"] if platform.machine().startswith("armv") and "CC" not in os.environ else []
-#: Tables for unwinding stacks are 5 % of the libraries, and C does not unwind.
+#: Tables for unwinding stacks would be 5 % of the libraries, of no use to C.
 NO_TABLES = ["-fno-unwind-tables", "-fno-asynchronous-unwind-tables"]
 FLAGS = ["-std=c11", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", *NO_TABLES, *NEON]
 #: Folders of the extension whose loops take the time. All else in it is compiled for size.
@@ -62,7 +62,7 @@ LIBRARIES = {
         ["csrc/sim", "csrc/api", "csrc/emulator", "csrc/modelfile"],
         ["-lm", "-lpthread", "-Wl,-Bsymbolic"],
     ),
-    # With the emulator and the reader of the library before it, which lies beside it.
+    # Linked to the library above, whose emulator and reader it uses.
     "rknn_runtime/sim/librknn_open.so": (
         ["csrc/open", "csrc/api"],
         ["-lm", "-lpthread", "-Wl,-Bsymbolic", "-Wl,-rpath,$ORIGIN", "-L", "-l:librknn_sim.so"],
@@ -204,7 +204,7 @@ def addresses() -> dict[str, Any]:
     }
 
 
-# A free-threaded CPython does not load the stable ABI.
+# A free-threaded CPython refuses to load the stable ABI.
 STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 setup(

@@ -105,7 +105,7 @@ def main():
             check=True,
         )  # fmt: skip
         loop = ctypes.CDLL(str(target))
-        # Planted objects are not plausible.
+        # Planted objects are implausible, which would be told.
         logging.getLogger("rknn_runtime").setLevel(logging.ERROR)
         for side, size, objects in CASES:
             image = np.random.default_rng(1).integers(0, 256, (*size, 3)).astype(np.uint8)

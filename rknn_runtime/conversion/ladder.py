@@ -220,6 +220,7 @@ class Climber:
         folder: Where the results of steps are kept until the climb ends.
         seconds: The time to spend.
         say: Called with a line about each step.
+        target: The score at which the climb ends.
     """
 
     def __init__(
@@ -494,7 +495,7 @@ def _float16(work: Climber, state: State) -> Iterator[State]:
 def _mixtures(work: Climber, state: State, least: Price) -> Iterator[State]:
     """Search for the fewest tensors in float16, each with its producer and its readers.
 
-    Files that cost `least` or more are not worth their trial.
+    Files that cost `least` or more are built and priced, but never judged.
     """
     groups, noise = work.groups(state), work.machine_noise(state)
     costly = [

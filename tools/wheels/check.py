@@ -66,7 +66,7 @@ def glibc_version(name: str) -> tuple[int, ...]:
 def faults_of_library(name: str, elf: ELFFile, *, musl: bool) -> list[str]:
     """Return the faults of one shared library of the wheel.
 
-    The open runtime has the emulator and the reader of the simulated one, which lies beside it.
+    The open runtime uses the emulator and the reader of the simulated one, in the same folder.
     """
     beside = Path(SIMULATED).name if name == OPEN else None
     versions: dict[int, str] = {}
@@ -104,7 +104,7 @@ def faults_of_library(name: str, elf: ELFFile, *, musl: bool) -> list[str]:
 def program(source: bytes) -> str:
     """Return a Python file as a tree that tells equal programs, with the numbers of lines.
 
-    Comments say nothing, nor do docstrings of what is named ``_x`` or lies in a ``_x``.
+    Comments are ignored, and docstrings of private names, ``_x``, and of all within them.
     """
     tree = ast.parse(source)
     drop_docstrings(tree, is_private=False)
