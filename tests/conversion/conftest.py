@@ -22,6 +22,7 @@ STAND_IN = """
 import json, os, shutil
 from pathlib import Path
 NOTES = os.environ.get("STAND_IN_NOTES")
+RANGES, SHAPES = {}, []  # of the tensors that it knows, and of the outputs of its simulator
 class RKNN:
     def __init__(self, **options):
         self.calls = []
@@ -48,12 +49,24 @@ class RKNN:
         return self._do("load_onnx", given)
     def load_tflite(self, model, **given):
         return self._do("load_tflite", {"model": model, **given})
-    def build(self, do_quantization, dataset):
+    def build(self, do_quantization, dataset=None):
         files = []
         if dataset:
             files = Path(dataset).read_text().split()
             shutil.copy(files[0], NOTES + ".npy")
         return self._do("build", {"do_quantization": do_quantization, "files": len(files)})
+    def hybrid_quantization_step1(self, dataset):
+        table = {"quantize_parameters": RANGES}
+        Path("network.quantization.cfg").write_text(json.dumps(table))
+        return self._do("hybrid_quantization_step1", {"dataset": Path(dataset).read_text()})
+    def hybrid_quantization_step2(self, model, data, table):
+        return self._do("hybrid_quantization_step2", json.loads(Path(table).read_text()))
+    def init_runtime(self):
+        return self._do("init_runtime", {})
+    def inference(self, inputs, data_format):
+        import numpy as np  # which the Python of the stand-in does not have
+        failed = self._do("inference", {"data_format": data_format})
+        return None if failed else [np.full(shape, inputs[0].mean()) for shape in SHAPES]
     def export_rknn(self, path):
         shutil.copy(os.environ["STAND_IN_MODEL"], path)
         return self._do("export_rknn", {})
@@ -141,16 +154,32 @@ def toolkit_process(installed, requirements, tmp_path, monkeypatch):
     return Toolkit(installed, notes)
 
 
+class Yaml:
+    """The parser that the toolkit brings, for files that are JSON, too."""
+
+    def __init__(self, typ):
+        assert typ == "safe"
+
+    def load(self, path):
+        return json.loads(path.read_text())
+
+    def dump(self, table, path):
+        path.write_text(json.dumps(table))
+
+
 @pytest.fixture
 def toolkit(tmp_path, monkeypatch):
     """The stand-in in this process, which starts no other."""
     notes = tmp_path / "notes.json"
     monkeypatch.setenv("STAND_IN_NOTES", os.fspath(notes))
     monkeypatch.setenv("STAND_IN_MODEL", os.fspath(MODEL))
-    api = types.ModuleType("rknn.api")
+    api, yaml = types.ModuleType("rknn.api"), types.ModuleType("ruamel.yaml")
     exec(STAND_IN, vars(api))
-    monkeypatch.setitem(sys.modules, "rknn", types.ModuleType("rknn"))
-    monkeypatch.setitem(sys.modules, "rknn.api", api)
+    yaml.YAML = Yaml
+    modules = {"rknn": types.ModuleType("rknn"), "ruamel": types.ModuleType("ruamel")}
+    for name, module in {**modules, "rknn.api": api, "ruamel.yaml": yaml}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.chdir(tmp_path)  # the toolkit leaves files where it runs
     monkeypatch.setattr(
         "rknn_runtime.conversion.convert.toolkit_python", lambda version, **options: None
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import sys
 import zipfile
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from paths import PROJECT
 from rknn_runtime import RknnError, convert, letterbox
 from rknn_runtime.cli.main import main
 from rknn_runtime.conversion.accuracy import compare
+from rknn_runtime.conversion.convert import _builder
 from rknn_runtime.conversion.graph import OnnxGraph
-from rknn_runtime.conversion.toolkit import ToolkitError
+from rknn_runtime.conversion.ladder import ALL
+from rknn_runtime.conversion.toolkit import ToolkitError, run_job
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("PIL")
@@ -139,6 +142,18 @@ def test_a_text_recognizer_keeps_its_characters(toolkit, tmp_path, capsys):
     assert keys.read_text("utf-8").splitlines() == many
 
 
+@pytest.mark.parametrize("channels", [1, 5])
+def test_pixels_that_are_no_colours_are_normalized_by_channel(toolkit, tmp_path, channels):
+    """One mean for a gray image; none for what is no image, unless it is given."""
+    net, path = Net(), tmp_path / "x.onnx"
+    net.inputs = {"images": [1, channels, SIZE, SIZE]}
+    net.output("last", net.conv("images", channels, 2))
+    path.write_bytes(net.model())
+    convert(path, "rk3588", environment=toolkit.folder, report=False)
+    means = [toolkit.calls["config"].get(name) for name in ("mean_values", "std_values")]
+    assert means == ([[[0.0]], [[255.0]]] if channels == 1 else [None, None])
+
+
 def test_the_file_says_that_scores_are_logits(toolkit, network):
     """Their ranges may not tell it; without images nothing is quantized."""
     convert(network, "rk3588", environment=toolkit.folder)
@@ -248,19 +263,15 @@ def test_what_the_simulated_npu_refuses_is_judged_by_the_toolkits_simulator(
 ):
     """With the reason in a note; the images are the same arrays."""
     graph = OnnxGraph(SHAPES.read_bytes(), "x")
-    shapes = [graph.shape(name) for name in graph.outputs]
-    given = []
-
-    def simulated(runner, job, plan, images, *rest):
-        given.extend(images)
-        return [[np.zeros(shape, np.float32) for shape in shapes] for _ in images]
+    sys.modules["rknn.api"].SHAPES += [graph.shape(name) for name in graph.outputs]
+    simulated = []
 
     def refused(*arguments, **options):
         if not isinstance(arguments[1], list):
             raise RknnError("no")
+        simulated.extend(arguments[1])
         return compare(*arguments, **options)
 
-    monkeypatch.setattr("rknn_runtime.conversion.convert._simulated", simulated)
     monkeypatch.setattr("rknn_runtime.conversion.report.compare", refused)
     made = convert(
         SHAPES, "rk3588", tmp_path / "x.rknn", calibrate=SCENES, keep_graph=True,
@@ -268,9 +279,64 @@ def test_what_the_simulated_npu_refuses_is_judged_by_the_toolkits_simulator(
     )  # fmt: skip
     assert made.report.by == "the toolkit's simulator"
     assert made.report.on_cpu is None
-    assert given == sorted(SCENES.iterdir())
+    size = graph.shape("images")[2:]
+    frames = [letterbox(str(path), size)[0] for path in sorted(SCENES.iterdir())]
+    assert [outputs[0].flat[0] for outputs in simulated] == [frame.mean() for frame in frames]
+    assert toolkit.calls["inference"] == {"data_format": ["nchw"]}
     assert "not run on the simulated NPU: no" in made.notes
     assert "on the CPU: not known" in str(made)
+
+
+def test_a_simulator_that_gives_nothing_fails_the_step(toolkit, tmp_path, monkeypatch):
+    """It prints why and returns None."""
+    np.save(tmp_path / "x.npy", np.zeros(3))
+    monkeypatch.setenv("STAND_IN_FAILS", "inference")
+    steps = {"simulate": {"inputs": [[str(tmp_path / "x.npy")]], "folder": str(tmp_path)}}
+    with pytest.raises(ToolkitError, match=r"failed in inference: .*returned nothing"):
+        run_job(None, steps)
+
+
+def test_a_climb_ends_where_the_target_is_reached(toolkit, tmp_path, capsys):
+    """Here with the first file, which is built by the steps that take ranges and types."""
+    words = ["convert", str(SHAPES), "--for", "rk3588", "--keep-graph", "--calibrate", str(SCENES)]
+    words += ["--environment", str(toolkit.folder), "--target", "0.9"]
+    assert main([*words, "-o", str(tmp_path / "x.rknn"), "--no-report"]) == 0
+    assert toolkit.calls["hybrid_quantization_step2"]["custom_quantize_layers"] == {}
+    assert "build" not in toolkit.calls
+    assert "the target is reached" in capsys.readouterr().out
+    assert (tmp_path / "x.rknn").read_bytes() == MODEL.read_bytes()
+
+
+def test_ranges_and_float16_reach_the_toolkit(toolkit, tmp_path):
+    """Float16 takes along what lies inside of a fused layer; a range per channel stays."""
+    net = Net()
+    first = net.op("Relu", "images", name="first")
+    fused = net.op("Relu", net.op("Relu", first, name="inner"), name="fused")
+    net.output("last", net.op("Relu", fused, name="after"))
+    onnx = net.model()
+    (tmp_path / "network.model").write_bytes(onnx)
+    row = {"qmethod": "layer", "min": [0.0], "max": [6.0]}
+    channels = {"qmethod": "channel", "min": [0.0, 1.0], "max": [2.0, 3.0]}
+    rows = {"first": row, "fused": row, "inner": row, "weights": channels}
+    sys.modules["rknn.api"].RANGES.update(rows)
+    (tmp_path / "list.txt").write_text("a.npy\nb.npy\n")
+    job = {
+        "config": {"target_platform": "rk3588"},
+        "load": {"call": "load_onnx", "arguments": {}},
+        "build": {"dataset": str(tmp_path / "list.txt")},
+    }
+    build, path = _builder(None, job, tmp_path), tmp_path / "x.rknn"
+    ranges = {"first": (-1.0, 3.0), "weights": (0.0, 1.0)}
+    own = build(onnx, ranges, ["fused"], ["first", "fused"], path)
+    assert own == {"first": [0.0, 6.0], "fused": [0.0, 6.0], "inner": [0.0, 6.0]}
+    assert toolkit.calls["hybrid_quantization_step1"]["dataset"] == "a.npy\n"
+    table = toolkit.calls["hybrid_quantization_step2"]
+    assert table["custom_quantize_layers"] == {"fused": "float16", "inner": "float16"}
+    changed = {"qmethod": "layer", "min": [-1.0], "max": [3.0]}
+    assert table["quantize_parameters"] == {**rows, "first": changed}
+    assert path.read_bytes() == MODEL.read_bytes()
+    assert build(onnx, {}, [ALL], [], path) == {}
+    assert toolkit.calls["build"] == {"do_quantization": False, "files": 0}
 
 
 def with_operator(kind, **attributes):
@@ -298,6 +364,7 @@ def with_operator(kind, **attributes):
         ({"mean": "abc"}, "mean: expected a number for each channel"),
         ({"head": "yolov99"}, "head: expected"),
         ({"head": "yolox"}, "no yolox head"),
+        ({"task": "boxes"}, "task: expected one of .*, got 'boxes'"),
         ({"labels": ["one"]}, "labels"),
         ({"toolkit": "1.0"}, "toolkit: expected"),
         ({"load": {"outputs": ["none"]}}, "outputs: expected names of tensors"),
