@@ -17,7 +17,7 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,13 +198,16 @@ def _task_of_model(loaded: Any, arguments: Namespace) -> str:
     if arguments.head:
         return "detect"
     from rknn_runtime.modelfile.custom_string import facts_of
+    from rknn_runtime.modelfile.reader import read
     from rknn_runtime.vision.image_model import ImageModel
 
-    facts = facts_of(loaded.custom_string)
+    facts, operators = facts_of(loaded.custom_string), None
     if arguments.labels is not None and "task" not in facts:
         facts["labels"] = read_labels(arguments.labels)
     size = ImageModel(loaded, None, None).input_size
-    found = tasks.find_task(loaded.outputs, size, facts)
+    with suppress(OSError, RknnError):  # a folder, or no model of the vendor's
+        operators = read(arguments.model).operators
+    found = tasks.find_task(loaded.outputs, size, facts, operators)
     possible = () if found else tasks.possible_tasks(loaded.outputs, size)
     if possible:
         raise ValueError(

@@ -330,7 +330,7 @@ def _size(info: ModelInfo) -> tuple[int, int] | None:
 
 def _task(info: ModelInfo) -> str | None:
     size = _size(info)
-    return size and find_task(info.outputs, size, facts_of(info.custom_string))
+    return size and find_task(info.outputs, size, facts_of(info.custom_string), info.operators)
 
 
 def _reader(info: ModelInfo) -> str:

@@ -88,8 +88,7 @@ def head_at_end(
         found = head_of(graph, tail, size, head=head, num_classes=num_classes, task=task)
     except ValueError:
         return None
-    ends = [graph.producer(name) for name in graph.outputs]
-    has_sigmoid = any(node is not None and node.op_type == "Sigmoid" for node in ends)
+    has_sigmoid = any(_is(graph.producer(name), "Sigmoid") for name in graph.outputs)
     return found._replace(logits=found.logits and not has_sigmoid)
 
 
@@ -113,10 +112,7 @@ def queries_at_end(
     if found.name == "rt-detr-single":
         return found._replace(logits=False)
     scores = [name for name in graph.outputs if (graph.shape(name) or ())[-1:] != (4,)]
-    end = graph.producer((scores or graph.outputs)[-1])
-    while end is not None and end.op_type == "Identity":
-        end = graph.producer(end.input[0])
-    has_sigmoid = end is not None and end.op_type == "Sigmoid"
+    has_sigmoid = _is(_end_of(graph, (scores or graph.outputs)[-1]), "Sigmoid")
     return found._replace(logits=False, options={"logits": not has_sigmoid})
 
 
@@ -133,15 +129,26 @@ def read_as(
         return None
 
 
+def _end_of(graph: OnnxGraph, name: str) -> Any:
+    """Return the node that computes a tensor; None: it is an input."""
+    node = graph.producer(name)
+    return _end_of(graph, node.input[0]) if _is(node, "Identity") else node
+
+
+def _is(node: Any, *operators: str) -> bool:
+    return node is not None and node.op_type in operators
+
+
 def _attr(graph: OnnxGraph, name: str, index: int) -> TensorAttr:
     """Describe an output as int8 will store it; its range tells logits from probabilities.
 
     The name is the layer's, which says more than a numbered tensor.
     """
-    shape, node = graph.shape(name), graph.producer(name)
+    shape, node, end = graph.shape(name), graph.producer(name), _end_of(graph, name)
     assert shape is not None
-    in_0_to_1 = node is not None and node.op_type in ("Sigmoid", "Clip")
-    zero_point, scale = (-128, 1 / 255) if in_0_to_1 else (0, 0.125)
+    zero_point, scale = (-128, 1 / 255) if _is(end, "Sigmoid", "Clip") else (0, 0.125)
+    if _is(end, "Concat") and any(_is(graph.producer(part), "Sigmoid") for part in end.input):
+        scale = 1 / 64  # boxes and probabilities
     layer = name if node is None else node.name or name
     return describe_output(
         layer, shape, index=index, dtype=TensorType.INT8, zero_point=zero_point, scale=scale

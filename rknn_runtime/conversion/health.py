@@ -20,12 +20,10 @@ from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.find import find_head
 from rknn_runtime.vision.heads.outputs import representable
 from rknn_runtime.vision.plausibility import Judge, Symptom
+from rknn_runtime.vision.tasks import are_scores
 
 __all__ = ["Head", "Symptom", "check", "findings", "guess_head", "judge_photos", "symptoms_of_head"]
 
-#: Classes of ImageNet, without and with a background class. Other numbers say nothing, since
-#: embeddings come in all sizes.
-_IMAGENET = (1000, 1001)
 #: The part of the measured range that may be clipped.
 CUT = 0.1
 #: The usual confidence threshold.
@@ -183,13 +181,16 @@ class Head(NamedTuple):
     numbers: int | None = None
     #: Whether boxes and scores share one scale.
     shares_scale: bool = False
+    #: See `Reading`.
+    others: str = ""
 
     def __str__(self) -> str:
         if self.numbers is not None:
             return f"one vector of {self.numbers} numbers"
         if self.classes is None:
             return self.name
-        return f"{self.name}, {self.classes} {'class' if self.classes == 1 else 'classes'}"
+        told = f"{self.name}, {self.classes} {'class' if self.classes == 1 else 'classes'}"
+        return f"{told}; or {self.others}" if self.others else told
 
 
 def guess_head(info: ModelInfo) -> Head | None:
@@ -212,7 +213,9 @@ def guess_head(info: ModelInfo) -> Head | None:
         reading = find_head(info.outputs, size, facts.get("head", "auto"), n_labels)
     except ValueError:
         return None
-    return Head(reading.head, reading.num_classes, shares_scale=reading.shares_scale)
+    return Head(
+        reading.head, reading.num_classes, shares_scale=reading.shares_scale, others=reading.others
+    )
 
 
 def image_size(info: ModelInfo) -> tuple[int, int] | None:
@@ -232,23 +235,9 @@ def _head_of_vector(info: ModelInfo, numbers: int, n_labels: int | None) -> Head
         ClassificationDecoder(info.outputs[0])
     except ValueError:
         is_one_image = False
-    if is_one_image and _are_scores(info, numbers, n_labels):
+    if is_one_image and are_scores(info.outputs[0], n_labels, info.operators):
         return Head("classifier", numbers)
     return Head("vector", None, numbers)
-
-
-def _are_scores(info: ModelInfo, numbers: int, n_labels: int | None) -> bool:
-    """Tell scores of classes from an embedding.
-
-    Signs of scores are as many labels as numbers, one softmax, ImageNet's number of classes, or
-    integers that stand for 0..1. Several softmaxes belong to the layers of a transformer.
-    """
-    if n_labels is not None:
-        return n_labels == numbers
-    softmaxes = sum(n for name, n in info.operators.items() if "softmax" in name.lower())
-    lowest, highest = representable(info.outputs[0])
-    is_probability = abs(lowest) <= 0.01 and abs(highest - 1) <= 0.01
-    return softmaxes == 1 or numbers in _IMAGENET or is_probability
 
 
 def _decoder(info: ModelInfo, head: Head) -> Decoder | None:

@@ -103,6 +103,11 @@ class Detector(ImageModel):
         n_labels = None if self.labels is None else len(self.labels)
         reading = find_head(model.outputs, self.input_size, head, n_labels)
         self.head = reading.head
+        if reading.others:
+            tell(
+                f"head: {self.head!r} of {reading.num_classes} classes is assumed, but "
+                f"{reading.others} has such outputs, too: head={self.head!r} would confirm it"
+            )
         self.decoder = reading.make(
             conf_threshold=conf_threshold, iou_threshold=iou_threshold, **options
         )

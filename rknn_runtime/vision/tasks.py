@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from rknn_runtime.vision.labels import Labels
 
 
-#: Of embeddings of faces, persons, images and texts.
-_LENGTHS = (64, 96, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
+#: Classes of ImageNet, without and with a background class. Other numbers say nothing, since
+#: embeddings come in all sizes.
+_IMAGENET = (1000, 1001)
 
 
 class Task(NamedTuple):
@@ -52,17 +53,22 @@ TASKS: dict[str, Task] = {
 }  # fmt: skip
 
 
-def find_task(outputs: Outputs, size: Size, facts: Mapping[str, Any]) -> str | None:
+def find_task(
+    outputs: Outputs,
+    size: Size,
+    facts: Mapping[str, Any],
+    operators: Mapping[str, int] | None = None,
+) -> str | None:
     """Find the task of a model with one image input.
 
     Args:
         outputs: Logical attributes of all outputs.
         size: Height and width of the input.
         facts: What the custom string says, as from `facts_of`.
+        operators: `ModelInfo.operators`, if known.
 
     Returns:
-        A key of `TASKS`; None: the outputs do not tell. One vector is taken for the scores of a
-        classifier, unless it has a length that embeddings have.
+        A key of `TASKS`; None: the outputs do not tell.
     """
     from rknn_runtime.vision.heads.classification import ClassificationDecoder
     from rknn_runtime.vision.heads.find import find_head
@@ -88,8 +94,8 @@ def find_task(outputs: Outputs, size: Size, facts: Mapping[str, Any]) -> str | N
         except ValueError:
             pass
         else:
-            is_open = labels is None and _may_be_embedding(outputs[0])
-            return None if is_open else "classify"
+            n_labels = None if labels is None else len(labels)
+            return "classify" if are_scores(outputs[0], n_labels, operators or {}) else None
     if len(outputs) == 2 and not isinstance(read_keypoints(channels_first(outputs), size), str):
         return "keypoints"
     form = read_scene(channels_first(outputs), size)
@@ -98,14 +104,21 @@ def find_task(outputs: Outputs, size: Size, facts: Mapping[str, Any]) -> str | N
     return "semantic" if labels is not None and len(labels) == form.channels > 1 else None
 
 
-def _may_be_embedding(output: TensorAttr) -> bool:
-    """Whether a vector has a usual length of embeddings and other values than probabilities."""
+def are_scores(output: TensorAttr, n_labels: int | None, operators: Mapping[str, int]) -> bool:
+    """Tell scores of classes from an embedding, landmarks or other numbers in one vector.
+
+    Signs of scores are as many labels as numbers, one softmax, ImageNet's number of classes, or
+    integers that stand for 0..1. Several softmaxes belong to the layers of a transformer.
+    """
     from rknn_runtime.vision.heads.outputs import representable
 
-    numbers = max(output.shape, default=0)
+    numbers = max(output.shape)
+    if n_labels is not None:
+        return n_labels == numbers
+    softmaxes = sum(n for name, n in operators.items() if "softmax" in name.lower())
     lowest, highest = representable(output)
     is_probability = abs(lowest) <= 0.01 and abs(highest - 1) <= 0.01
-    return math.prod(output.shape) == numbers and numbers in _LENGTHS and not is_probability
+    return softmaxes == 1 or numbers in _IMAGENET or is_probability
 
 
 def possible_tasks(outputs: Outputs, size: Size) -> tuple[str, ...]:
@@ -121,7 +134,7 @@ def possible_tasks(outputs: Outputs, size: Size) -> tuple[str, ...]:
     from rknn_runtime.vision.heads.text import read_line
 
     outputs = channels_first(outputs)
-    if len(outputs) == 1 and _may_be_embedding(outputs[0]):
+    if len(outputs) == 1 and math.prod(outputs[0].shape) == max(outputs[0].shape, default=0) > 1:
         return ("classify", "embed")
     form = read_scene(outputs, size)
     if isinstance(form, str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import handmade
@@ -194,6 +195,14 @@ def test_feature_maps_of_a_part_are_no_head() -> None:
     outputs = [handmade.tensor(f"o{i}", s, (1, 1, *s[2:], 16)) for i, s in enumerate(shapes)]
     assert guess_head(described(*shapes)) == Head("yolox", 11, shares_scale=True)
     assert guess_head(reader.read(handmade.standard_model([taken], outputs))) is None
+
+
+def test_doubts_about_the_head_are_shown() -> None:
+    """One class with anchors, or 13 without."""
+    info = described(*scales(18))
+    told = {"zero_point": 0, "scale": 1 / 32, "native": None}
+    info = replace(info, outputs=tuple(replace(each, **told) for each in info.outputs))
+    assert str(guess_head(info)) == "yolov5, 1 class; or 'yolox' of 13 classes"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from paths import PROJECT
 
-from rknn_runtime import Classifier, Detector, Model
+from rknn_runtime import Classifier, Detector, Model, TensorType
 from rknn_runtime.errors import ClosedError, InvalidModelError
 
 Image = pytest.importorskip("PIL.Image")
@@ -62,6 +62,23 @@ def test_objects_of_large_photos(model, tmp_path, turned):
     frame, transform = letterbox(path, (320, 320))
     assert transform.image_size == (1283, 1285)
     assert found == transform.detections_to_image(detector(frame))
+
+
+def test_doubts_about_the_head_are_logged(caplog):
+    """18 float channels per scale are read as YOLOv5 of one class; the name of it confirms it."""
+    grids = [(8, 8), (4, 4), (2, 2)]
+    outputs = [
+        describe_output(f"o{i}", (1, 18, *grid), index=i, dtype=TensorType.FLOAT16)
+        for i, grid in enumerate(grids)
+    ]
+    records = [Record([np.zeros(each.shape, np.float32) for each in outputs])]
+    made = bundle_from_arrays([describe_input("image", (1, 3, 64, 64))], outputs, records)
+    with Model(made, library="sim") as model:
+        assert Detector(model, head="yolov5").head == "yolov5"
+        assert not caplog.records
+        assert Detector(model).head == "yolov5"
+    (record,) = caplog.records
+    assert "'yolov5' of 1 classes is assumed, but 'yolox' of 13 classes" in record.message
 
 
 def test_thresholds_and_options(model):

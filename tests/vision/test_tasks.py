@@ -35,15 +35,16 @@ from rknn_runtime.vision.tasks import TASKS, find_task, possible_tasks, task_of
         (keypoints.heatmaps(), None, ("semantic", "keypoints")),
         (keypoints.heatmaps(task="keypoints"), "keypoints", ("semantic", "keypoints")),
         (keypoints.simcc(), "keypoints", ()),
-        (keypoints.embedding(np.ones(9, np.float32), task="embed"), "embed", ()),
-        (keypoints.embedding(np.ones(9, np.float32)), "classify", ()),
+        (keypoints.embedding(np.ones(9, np.float32), task="embed"), "embed", ("classify", "embed")),
+        (keypoints.embedding(np.ones(9, np.float32)), None, ("classify", "embed")),
         (keypoints.embedding(np.ones(128, np.float32)), None, ("classify", "embed")),
         (
             keypoints.embedding(np.ones(128, np.float32), labels=["x"] * 128),
             "classify",
             ("classify", "embed"),
         ),
-        (classifier(), "classify", ()),
+        (classifier(), None, ("classify", "embed")),
+        (classifier(labels=list("abcd")), "classify", ("classify", "embed")),
     ],
 )
 def test_by_outputs_and_the_file(made, task, possible):

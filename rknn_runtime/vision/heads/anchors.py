@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from rknn_runtime.vision.heads.outputs import (
     checked_size,
     fitting,
     looks_like_logits,
+    representable,
 )
 
 Anchors = Sequence[Sequence[Sequence[float]]]
@@ -83,7 +85,11 @@ def read_anchors(outputs: Outputs, input_size: Size, *, per_cell: int = 3) -> An
     if len({scale[2:4] for scale in scales}) != len(scales):
         return "expected one output for each scale"
     scales.sort(key=lambda scale: -scale.height * scale.width)
-    return AnchorForm(scales[0].channels - 5, scales)
+    # All values are in 0..1, or all are logits.
+    doubts = 1.05 < representable(outputs[0])[1] < math.inf and not any(
+        looks_like_logits(attr) for attr in outputs
+    )
+    return AnchorForm(scales[0].channels - 5, scales, doubts)
 
 
 def _scale_of(attr: TensorAttr, input_size: Size, n: int) -> _Scale | str:

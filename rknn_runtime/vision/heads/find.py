@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Union
@@ -166,9 +166,28 @@ def _like_anchors(outputs: Outputs, form: Any) -> str:
 
 def _like_distances(outputs: Outputs, form: Any) -> str:
     """Name networks with class scores before distances, which they count otherwise."""
-    box, score = form.scales[0][:2]
+    box, score, *sums = form.scales[0]
     is_first = next(attr for attr in outputs if attr is box or attr is score) is score
-    return "RTMDet, FCOS and GFL" * is_first
+    # Alike, either may come first, unless a range is a probability's.
+    is_open = box.shape == score.shape and not sums and representable(score)[1] >= 1.05
+    return "RTMDet, FCOS and GFL" * (is_first or is_open)
+
+
+def _like_queries(outputs: Outputs, form: Any) -> str:
+    """Name networks with a box, a score, a class and an angle in as many columns."""
+    is_open = form.num_classes == 3 and representable(outputs[0])[1] > 2.05
+    return "YOLO26-obb" * is_open
+
+
+def _like_maps(outputs: Outputs, size: Size) -> str:
+    """Name networks of one map per scale, by its channels or its grids."""
+    grids = {attr.shape[2:] for attr in outputs if len(attr.shape) == 4}
+    if len(outputs) < 2 or len(grids) < len(outputs) or representable(outputs[0])[1] < 1.05:
+        return ""
+    channels, rows = outputs[0].shape[1], [grid[0] for grid in grids]
+    # Heads on a stride of 4 have one of 32, too.
+    is_fine = 4 * max(rows) >= size[0] and max(rows) < 8 * min(rows)
+    return "features or scenes" * (is_fine or channels % 32 == 0)
 
 
 _read_apart = _scales(partial(read_split, joined=False))
@@ -296,6 +315,7 @@ FORMS: tuple[_Form, ...] = (
         ("rt-detr",),
         labelled=True,
         rivals=("end-to-end",),
+        like=_like_queries,
     ),
     _of_one(
         "rt-detr-single",
@@ -382,6 +402,8 @@ class Reading(NamedTuple):
     make: Callable[..., Decoder]
     #: Whether boxes and scores are channels of one tensor with one scale.
     shares_scale: bool = False
+    #: Other heads with such outputs, in words; `head` is only the usual one.
+    others: str = ""
 
 
 def find_head(
@@ -435,19 +457,31 @@ def find_head(
         raise ValueError(_complaint(outputs, input_size, head, num_classes, readings, listed))
     order, best, form, fit = min(fitting, key=lambda each: each[0])
     others = form.like(outputs, fit) if form.like and head == "auto" else ""
+    if head == "auto" and num_classes is None:
+        others = others or _like_maps(outputs, input_size)
     if others:
         raise ValueError(
             f"head: expected {best.head!r}, got 'auto': these could be such outputs, or those of "
             f"{others}, which are not decoded; {listed}"
         )
-    equal = [each[1] for each in fitting if each[0] == order and best.head in each[2].rivals]
-    if equal and head == "auto":
-        both = (best, *equal)
+    equal = [each for each in fitting if each[0] == order and each[1] is not best]
+    rivals = [each[1] for each in equal if best.head in each[2].rivals]
+    if rivals and head == "auto":
+        both = (best, *rivals)
         counts = {each.num_classes for each in both} - {None}
-        names = " or ".join(f"{each.head!r} of {each.num_classes} classes" for each in both)
         labels = ", or labels, which would decide" * (len(counts) == len(both))
-        raise ValueError(f"head: expected {names}{labels}, got 'auto'; {listed}")
-    return best
+        raise ValueError(f"head: expected {_named(both)}{labels}, got 'auto'; {listed}")
+    if head != "auto":
+        return best
+    others = "" if num_classes is not None else _named([each[1] for each in equal])
+    # YOLOv4's usual sizes; its values are logits.
+    if best.head == "yolov5" and input_size in ((416, 416), (608, 608)):
+        others = others or "YOLOv4, not decoded," * (representable(outputs[0])[1] >= 1.05)
+    return best._replace(others=others)
+
+
+def _named(readings: Iterable[Reading]) -> str:
+    return " or ".join(f"{each.head!r} of {each.num_classes} classes" for each in readings)
 
 
 def _labels(form: _Form, num_classes: int | None) -> dict[str, Any]:

@@ -70,8 +70,9 @@ def read_split(
         joined_bins = 16 if bins is None else bins
         num_classes = scales[0][0].shape[1] - 4 * joined_bins
         fits = num_classes > 0 and 0 < joined_bins <= _MOST_BINS
-        # Distributions need more than 0..1.
-        doubts = representable(scales[0][0])[1] < 1.05
+        # Distributions need more than 0..1, and class scores are logits.
+        lowest, highest = representable(scales[0][0])
+        doubts = highest < 1.05 or lowest >= -2.5
         return SplitForm(num_classes, joined_bins, scales, doubts) if fits else _EXPECTED
     if bins is not None and all(attr.shape[1] != 4 * bins for attr in scales[0]):
         return _EXPECTED

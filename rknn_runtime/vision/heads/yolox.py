@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from rknn_runtime.vision.heads.outputs import (
     grid_of,
     grids_of,
     predictions_of,
+    representable,
     strides_of,
 )
 from rknn_runtime.vision.heads.single import coarse, is_decoded
@@ -40,7 +42,7 @@ class YoloxForm(NamedTuple):
 def read_yolox(
     outputs: Outputs, input_size: Size, *, per_cell: int | None = None
 ) -> YoloxForm | str:
-    """Read the form of `YoloxDecoder`; `per_cell` counts only for a single output."""
+    """Read the form of `YoloxDecoder`; with `per_cell` only a single output."""
     if len(outputs) == 1:
         one = predictions_of(outputs[0])
         if isinstance(one, str):
@@ -55,9 +57,12 @@ def read_yolox(
     if isinstance(scales, str):
         return scales
     channels = scales[0][0].shape[1]
-    if channels < 6:
+    if channels < 6 or per_cell is not None:
         return _EXPECTED
-    return YoloxForm(channels - 5, [attr for (attr,) in scales], None)
+    # Logarithms of sizes need more than 0..1, but nothing is as low as the logits of scores.
+    lowest, highest = representable(scales[0][0])
+    doubts = highest < 1.05 or -math.inf < lowest < -6
+    return YoloxForm(channels - 5, [attr for (attr,) in scales], None, doubts)
 
 
 class YoloxDecoder(Decoder):

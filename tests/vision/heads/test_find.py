@@ -200,7 +200,73 @@ def test_labels_decide_what_shapes_leave_open():
     attrs = per_scale((640, 640), 18)
     assert find_head(attrs, (640, 640), num_classes=1).head == "yolov5"
     assert find_head(attrs, (640, 640), num_classes=13).head == "yolox"
-    assert find_head(attrs, (640, 640)).head == "yolov5"
+    reading = find_head(attrs, (640, 640))
+    assert (reading.head, reading.others) == ("yolov5", "'yolox' of 13 classes")
+    assert not find_head(attrs, (640, 640), "yolov5").others
+    assert not find_head(attrs, (640, 640), num_classes=1).others
+    assert not find_head(per_scale((640, 640), 255), (640, 640)).others
+    assert find_head(per_scale((640, 640), 65), (640, 640)).others == "'yolox' of 60 classes"
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "told"),
+    [
+        (0, 1, ("yolov5", "")),
+        (-20, 10, ("yolov5", "")),
+        (-2, 5, ("yolox", "")),
+        (-4, 5, ("yolov5", "'yolox' of 13 classes")),
+    ],
+)
+def test_ranges_decide_what_shapes_leave_open(lowest, highest, told):
+    """Sigmoids, or logits far below 0; YOLOX has logarithms of sizes beside its probabilities."""
+    reading = find_head(with_ranges((18, lowest, highest)), (640, 640))
+    assert (reading.head, reading.others) == told
+
+
+def test_ranges_tell_yolox_from_yolov8_of_one_class():
+    """65 channels: distributions and a logit, or logarithms and 60 probabilities."""
+    assert find_head(with_ranges((65, -15, 11)), (640, 640))[:2] == ("yolov8-joined", 1)
+    assert find_head(with_ranges((65, -2, 5)), (640, 640))[:2] == ("yolox", 60)
+
+
+@pytest.mark.parametrize(
+    ("channels", "grids"),
+    [(64, GRIDS[640, 640]), (96, GRIDS[640, 640]), (128, GRIDS[640, 640]), (256, GRIDS[640, 640]),
+     (19, [(160, 160), (80, 80), (40, 40)])],
+)  # fmt: skip
+def test_maps_of_each_scale_are_no_head_without_labels(channels, grids):
+    """A backbone's features, or ICNet's scenes at three sizes."""
+    attrs = outputs(*[(1, channels, *grid) for grid in grids])
+    with pytest.raises(ValueError, match="those of features or scenes, which are not decoded"):
+        find_head(attrs, (640, 640))
+    assert find_head(attrs, (640, 640), "yolox").num_classes == channels - 5
+    assert find_head(attrs, (640, 640), num_classes=channels - 5).head == "yolox"
+
+
+def test_probabilities_of_each_scale_are_no_features():
+    """YOLOv5 of 59 classes has 192 channels, all after the sigmoid."""
+    assert find_head(with_ranges((192, 0, 1)), (640, 640)).head == "yolov5"
+
+
+@pytest.mark.parametrize(("highest", "others"), [(1, ""), (9, "YOLOv4, not decoded,")])
+def test_yolov4_is_mentioned_at_its_sizes(highest, others):
+    """Finest scale first, as pytorch-YOLOv4 exports it; its values are no probabilities."""
+    attrs = outputs(*[(1, 255, n, n) for n in (52, 26, 13)])
+    assert find_head(attrs, (416, 416)).others == "YOLOv4, not decoded,"
+    scale, zero_point = (1 / 255, -128) if highest == 1 else (0.1, 37)
+    attrs = [attribute(a.shape, "int8", zero_point, scale, index=a.index) for a in attrs]
+    assert find_head(attrs, (416, 416)).others == others
+    assert not find_head(per_scale((640, 640), 255), (640, 640)).others
+
+
+def test_four_classes_may_come_before_boxes():
+    """As in RTMDet; probabilities tell which of the two are scores."""
+    attrs = per_scale((640, 640), 4, 4)
+    for options in ({}, {"num_classes": 4}):
+        with pytest.raises(ValueError, match="those of RTMDet, FCOS and GFL"):
+            find_head(attrs, (640, 640), **options)
+    reading = find_head(with_ranges((4, 0, 20), (4, 0, 1)), (640, 640))
+    assert (reading.head, reading.num_classes) == ("yolov6-split", 4)
 
 
 @pytest.mark.parametrize(

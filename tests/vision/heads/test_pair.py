@@ -79,11 +79,11 @@ def test_rt_detr(classes, dtype):
 @pytest.mark.parametrize("dtype", ["int16", "float32"])
 def test_one_output_of_rt_detr(dtype):
     """Ultralytics' export: boxes in 0..1 and probabilities, without suppression."""
-    scene = Scene(5, SIZE, STRIDES, 3)
+    scene = Scene(5, SIZE, STRIDES, 4)
     boxes, scores = rows_of(scene, 300, True)
     attrs, raw, real = deliver_all([np.concatenate([boxes, scores])], dtype, "transposed")
-    reading = find_head(attrs, SIZE, num_classes=3)
-    assert (reading.head, reading.num_classes, reading.shares_scale) == ("rt-detr-single", 3, True)
+    reading = find_head(attrs, SIZE, num_classes=4)
+    assert (reading.head, reading.num_classes, reading.shares_scale) == ("rt-detr-single", 4, True)
     found = reading.make()(raw)
     scale = SIZE[1], SIZE[0]
     assert_equal(found, reference.single(real[0][..., 0], 0.25, 1.0, scale))
@@ -101,6 +101,7 @@ def test_one_output_of_rt_detr(dtype):
         (57, {}, None),  # YOLO26-pose: box, score, class, 17 points
         (57, {"num_classes": 1}, None),
         (7, {}, None),  # YOLO26-obb
+        (7, {"num_classes": 3}, None),
         (38, {}, None),
     ],
 )
@@ -108,10 +109,18 @@ def test_rows_of_other_heads_are_not_taken_for_it(columns, options, head):
     """300 rows are RT-DETR's with 80 classes, with as many labels, or if they are named."""
     attrs = [attribute((1, 300, columns), "float32")]
     if head is None:
-        with pytest.raises(ValueError, match=r"cannot tell|there are 1 labels"):
+        with pytest.raises(
+            ValueError, match=r"cannot tell|there are 1 labels|or those of YOLO26-obb"
+        ):
             find_head(attrs, (640, 640), **options)
     else:
         assert find_head(attrs, (640, 640), **options).head == head
+
+
+def test_a_range_of_0_to_1_has_no_angles():
+    """Nor pixels: three classes of RT-DETR, not YOLO26's oriented boxes."""
+    attrs = [attribute((1, 300, 7), "int8", -128, 1 / 255)]
+    assert find_head(attrs, (640, 640), num_classes=3).head == "rt-detr-single"
 
 
 @pytest.mark.parametrize(
