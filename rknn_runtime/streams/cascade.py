@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any
 
 from rknn_runtime.errors import ClosedError
+from rknn_runtime.streams.worker import FrameJob
 
 
 class Cascade(Future[Any]):
@@ -20,7 +21,7 @@ class Cascade(Future[Any]):
 
     def __init__(
         self,
-        first: Future[Any],
+        first: FrameJob,
         parts_of: Callable[[Any], Sequence[Any]],
         submit: Callable[[Any], Future[Any]],
     ) -> None:
@@ -45,7 +46,7 @@ class Cascade(Future[Any]):
         """Cancel the frame unless a context has begun with it."""
         return self._first.cancel() or self.cancelled()
 
-    def _take_first(self, first: Future[Any]) -> None:
+    def _take_first(self, first: FrameJob) -> None:
         try:
             if first.cancelled():
                 super().cancel()
@@ -62,7 +63,7 @@ class Cascade(Future[Any]):
         finally:
             del self._parts_of, self._submit  # they hold the frame
 
-    def _count(self, _: Future[Any]) -> None:
+    def _count(self, _: Future[Any] | FrameJob) -> None:
         """Note that a model is done with something; the last one gives the result."""
         with self._counting:
             self._left -= 1

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from rknn_runtime._ffi import ffi
 from rknn_runtime.errors import ClosedError, ForkError
 from rknn_runtime.npu.locks import fork_generation
+from rknn_runtime.streams.worker import FrameJob
 
 #: How long to wait for a caller's source at the end of the program, seconds.
 _PATIENCE = 1.0
@@ -31,7 +33,7 @@ class Results(Iterator[Any]):
     def __init__(
         self,
         frames: Iterable[Any],
-        submit: Callable[[Any], Future[Any]],
+        submit: Callable[[Any], Future[Any] | FrameJob],
         *,
         ahead: int,
         drop_oldest: bool,
@@ -80,9 +82,10 @@ class Results(Iterator[Any]):
             raise ForkError(
                 "this process was forked from the one with the pool: make a pool in the child"
             )
-        with self._window.lock:  # several threads may ask for the first frame
-            if self._reader.ident is None:
-                self._reader.start()
+        if self._reader.ident is None:
+            with self._window.lock:  # several threads may ask for the first frame
+                if self._reader.ident is None:
+                    self._reader.start()
         try:
             frame, job = self._window.take()
         except StopIteration:
@@ -114,12 +117,12 @@ class Results(Iterator[Any]):
 
 
 class _Entry:
-    """A frame that was read, and its future result."""
+    """A frame that was read, the address of its array, and its future result."""
 
-    __slots__ = ("frame", "is_done", "job")
+    __slots__ = ("address", "frame", "is_done", "job")
 
-    def __init__(self, frame: Any, job: Future[Any]) -> None:
-        self.frame, self.job = frame, job
+    def __init__(self, frame: Any, address: int | None, job: Future[Any] | FrameJob) -> None:
+        self.frame, self.address, self.job = frame, address, job
         self.is_done = False
 
 
@@ -164,9 +167,9 @@ class _Window:
                 self._has_room.wait()
             return not self._is_over
 
-    def add(self, frame: Any, job: Future[Any]) -> None:
-        """Append a frame and its future result."""
-        entry = _Entry(frame, job)
+    def add(self, frame: Any, address: int | None, job: Future[Any] | FrameJob) -> None:
+        """Append a frame, the address of its array, and its future result."""
+        entry = _Entry(frame, address, job)
         with self.lock:
             if self._is_over:
                 job.cancel()
@@ -177,7 +180,7 @@ class _Window:
                 self._on_drop()
             self._tell()  # the first entry may be another one
 
-        def done(_: Future[Any]) -> None:
+        def done(_: Future[Any] | FrameJob) -> None:
             with self.lock:
                 entry.is_done = True
                 self._tell()
@@ -196,23 +199,20 @@ class _Window:
             return True
         return False
 
-    def refuse(self, frame: np.ndarray[Any, Any], error: Exception) -> None:
-        """Fail all frames that share the memory of this one."""
+    def refuse(self, address: int, error: Exception) -> None:
+        """Fail all frames that begin at an address."""
         with self.lock:
             for entry in self._entries:
-                if _address(entry.frame) == _address(frame):
+                if entry.address == address:
                     entry.job, entry.is_done = _SourceFailed(error), True
             self._tell()
 
-    def has_memory_of(self, frame: Any) -> bool:
-        """Whether a frame that was not returned yet begins at the same address."""
-        address = _address(frame)
+    def has(self, address: int) -> bool:
+        """Whether a frame that was not returned yet begins at an address."""
         with self.lock:
-            return address is not None and any(
-                _address(entry.frame) == address for entry in self._entries
-            )
+            return address in [entry.address for entry in self._entries]
 
-    def take(self) -> tuple[Any, Future[Any]]:
+    def take(self) -> tuple[Any, Future[Any] | FrameJob]:
         """Wait for the result of the first frame, and take both out."""
         while True:
             with self.lock:
@@ -263,7 +263,7 @@ class _Reader(threading.Thread):
     def __init__(
         self,
         source: Iterator[Any],
-        submit: Callable[[Any], Future[Any]],
+        submit: Callable[[Any], Future[Any] | FrameJob],
         window: _Window,
         copy: bool,
     ) -> None:
@@ -296,7 +296,10 @@ def _end_readers() -> None:
 
 
 def _read(
-    source: Iterator[Any], submit: Callable[[Any], Future[Any]], window: _Window, copy: bool
+    source: Iterator[Any],
+    submit: Callable[[Any], Future[Any] | FrameJob],
+    window: _Window,
+    copy: bool,
 ) -> None:
     """Hand the frames of a source to a pool, as far ahead as the window allows."""
     try:
@@ -307,17 +310,18 @@ def _read(
                 break
             if copy:
                 frame = _copied(frame)
-            elif window.has_memory_of(frame):
+            address = None if copy else _address(frame)
+            if address is not None and window.has(address):
                 error = ValueError(
                     "frames: expected new memory for every frame, got an array that a frame still "
                     "to be done lies in, as of a camera that is read into one array: give copy=True"
                 )
-                window.refuse(frame, error)
+                window.refuse(address, error)
                 raise error
-            window.add(frame, submit(frame))
+            window.add(frame, address, submit(frame))
             del frame
     except BaseException as error:
-        window.add(None, _SourceFailed(error))
+        window.add(None, None, _SourceFailed(error))
     window.end()
 
 
@@ -341,5 +345,8 @@ def _address(frame: Any) -> int | None:
         frame = frame[0]
     if not isinstance(frame, np.ndarray):
         return None
-    address: int = frame.__array_interface__["data"][0]
-    return address
+    try:
+        return int(ffi.cast("uintptr_t", ffi.from_buffer(frame)))
+    except ValueError:  # it has gaps; the other way takes several times as long
+        address: int = frame.__array_interface__["data"][0]
+        return address

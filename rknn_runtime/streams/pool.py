@@ -11,7 +11,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from sys import is_finalizing
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from rknn_runtime._arrays import as_float, as_int
 from rknn_runtime.enums import CoreMask, InitFlag
@@ -25,7 +25,7 @@ from rknn_runtime.streams.cascade import Cascade
 from rknn_runtime.streams.ordered import Results
 from rknn_runtime.streams.source import Frame, FrameSource
 from rknn_runtime.streams.stats import PoolStats
-from rknn_runtime.streams.worker import Job, JobQueue, Worker, call_of, made_of
+from rknn_runtime.streams.worker import FrameJob, Job, JobQueue, Worker, call_of, made_of
 from rknn_runtime.vision.detector import Detector
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 #: last one.
 _CONTEXTS_PER_CORE = 2
 _MOST_CONTEXTS = 64
+_Job = TypeVar("_Job", Job, FrameJob)
 
 
 class Pool(Closing):
@@ -89,7 +90,7 @@ class Pool(Closing):
                 `library` is given for a `Model`.
             Exception: The exceptions of `Model` and `task`.
         """
-        self._closed = threading.Event()
+        self._is_closed = False
         self._generation = fork_generation()
         self._jobs: JobQueue = SimpleQueue()
         self._dropped, self._counting = 0, threading.Lock()
@@ -160,7 +161,7 @@ class Pool(Closing):
             return model
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed.is_set() else f"{len(self._models)} contexts"
+        state = "closed" if self._is_closed else f"{len(self._models)} contexts"
         return f"<Pool {state}>"
 
     def __reduce__(self) -> NoReturn:
@@ -185,9 +186,11 @@ class Pool(Closing):
             ForkError: This process was forked after the pool was made.
         """
         self._check_open()
-        job = Job(frame, options)
+        return self._put(Job(frame, options))
+
+    def _put(self, job: _Job) -> _Job:
         self._jobs.put(job)
-        if self._closed.is_set():  # closed meanwhile: perhaps no worker is left to take it
+        if self._is_closed:  # closed meanwhile: perhaps no worker is left to take it
             job.cancel()
         return job
 
@@ -257,8 +260,9 @@ class Pool(Closing):
         most = 2 * len(self._models) if ahead is None else as_int(ahead, "ahead", 1, 2**31 - 1)
         cut = _crops if crop is None else crop
 
-        def submit(frame: Any) -> Future[Any]:
-            job = self.submit(frame, **options)
+        def submit(frame: Any) -> Future[Any] | FrameJob:
+            self._check_open()
+            job = self._put(FrameJob(frame, options))
             if then is None:
                 return job
             return Cascade(job, lambda result: cut(frame, result), then.submit)
@@ -302,8 +306,11 @@ class Pool(Closing):
             frames = FrameSource(frames, reconnect_s=reconnect_s)
         drops = frames.is_live if drop == "auto" else drop is not None
 
-        def submit(frame: Frame) -> Future[Any]:
-            return self.submit(frame.image, color="BGR", **options)
+        options = dict(color="BGR", **options)
+
+        def submit(frame: Frame) -> FrameJob:
+            self._check_open()
+            return self._put(FrameJob(frame.image, options))
 
         return Results(
             frames,
@@ -325,7 +332,7 @@ class Pool(Closing):
                 "this process was forked after the pool was made, and NPU contexts do not survive "
                 "that: make the pool in the child, or start processes with 'spawn'"
             )
-        if self._closed.is_set():
+        if self._is_closed:
             raise ClosedError("the pool is closed")
         if is_finalizing():
             raise RuntimeError("the interpreter has ended, and with it the threads of the pool")
@@ -354,7 +361,7 @@ class Pool(Closing):
     @property
     def is_closed(self) -> bool:
         """Whether `close` was called."""
-        return self._closed.is_set()
+        return self._is_closed
 
     def close(self, timeout: float | None = None) -> None:
         """Cancel the waiting frames, finish the running ones, and release the contexts; idempotent.
@@ -376,7 +383,7 @@ class Pool(Closing):
                 raise ValueError(f"timeout: expected seconds, 0 or more, got {timeout}")
         if self._generation != fork_generation():
             return
-        self._closed.set()
+        self._is_closed = True
         with suppress(Empty):
             while True:
                 job = self._jobs.get_nowait()

@@ -80,7 +80,7 @@ class Times:
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
-        #: Durations of the phases of the last frames, seconds. Appending is atomic.
+        #: The marks of the last frames. Appending is atomic.
         self._rows: deque[tuple[float, ...]] = deque(maxlen=_KEPT)
         self.sums = 0, 0, 0.0
 
@@ -94,12 +94,12 @@ class Times:
         frames, failures, busy_s = self.sums
         self.sums = frames + 1, failures + failed, busy_s + marks[-1] - marks[1]
         if len(marks) == len(self._names) + 1:
-            self._rows.append(tuple(b - a for a, b in zip(marks, marks[1:])))
+            self._rows.append(tuple(marks))
 
     def phases(self) -> tuple[PhaseStats, ...]:
         """Return the percentiles of each phase; none before a frame is done."""
         rows = list(self._rows)
         if not rows:
             return ()
-        p50, p99 = 1e3 * np.percentile(np.array(rows), (50, 99), axis=0)
+        p50, p99 = 1e3 * np.percentile(np.diff(rows), (50, 99), axis=0)
         return tuple(PhaseStats(*row) for row in zip(self._names, p50.tolist(), p99.tolist()))

@@ -40,30 +40,122 @@ class Job(Future[Any]):
             self.frame = None
         return is_cancelled
 
-    def settle(self, error: BaseException) -> None:
-        """End the job after an error outside the work; log the error if the job has ended."""
+
+class FrameJob:
+    """The job of one frame for `Results`, with the methods of a `Future` that these call.
+
+    A `Future` has a condition, which takes longer than the rest of a pool's Python.
+    """
+
+    __slots__ = (
+        "_callback",
+        "_error",
+        "_lock",
+        "_result",
+        "_state",
+        "frame",
+        "options",
+        "submitted",
+    )
+
+    def __init__(self, frame: Any, options: dict[str, Any]) -> None:
+        self.frame, self.options = frame, options
+        self._lock, self._state = threading.Lock(), _WAITS
+        self._callback: Callable[[Any], None] | None = None
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self.submitted = perf_counter()
+
+    def running(self) -> bool:
+        """Whether a context works at it."""
+        return self._state == _RUNS
+
+    def done(self) -> bool:
+        """Whether it has ended or was cancelled."""
+        return self._state > _RUNS
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+        return self._state == _CANCELLED
+
+    def cancel(self) -> bool:
+        """Cancel it unless a context has begun with it; return whether it was cancelled."""
+        if not self.set_running_or_notify_cancel():
+            return self.cancelled()
         self.frame = None
-        while not self.done():
-            # Memory may run out here, too; then try again.
-            with suppress(MemoryError, InvalidStateError):
-                self.set_exception(error)
-                return
-        if self.cancelled():
-            with suppress(RuntimeError):  # waiters were notified
-                self.set_running_or_notify_cancel()
-        warn(f"a pool goes on after {error!r}, which no future could take")
+        self._end(_CANCELLED)
+        return True
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Begin with it; return False if it was cancelled."""
+        with self._lock:
+            is_free = self._state == _WAITS
+            if is_free:
+                self._state = _RUNS
+        return is_free
+
+    def set_result(self, result: Any) -> None:
+        """End it with a result."""
+        self._result = result
+        self._end(_FINISHED)
+
+    def set_exception(self, error: BaseException) -> None:
+        """End it with an exception."""
+        self._error = error
+        self._end(_FINISHED)
+
+    def _end(self, state: int) -> None:
+        with self._lock:
+            self._state, callback = state, self._callback
+        if callback is not None:
+            callback(self)
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """Call a function, the only one, when the job is done, in the thread that ends it."""
+        with self._lock:
+            self._callback, is_done = callback, self.done()
+        if is_done:
+            callback(self)
+
+    def exception(self) -> BaseException | None:
+        """Return the exception, or None."""
+        return self._error
+
+    def result(self) -> Any:
+        """Return the result, or raise the exception."""
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+#: States of a `FrameJob`.
+_WAITS, _RUNS, _FINISHED, _CANCELLED = range(4)
+
+
+def _settle(job: Job | FrameJob, error: BaseException) -> None:
+    """End a job after an error outside the work; log the error if the job has ended."""
+    job.frame = None
+    while not job.done():
+        # Memory may run out here, too; then try again.
+        with suppress(MemoryError, InvalidStateError):
+            job.set_exception(error)
+            return
+    if job.cancelled():
+        with suppress(RuntimeError):  # waiters were notified
+            job.set_running_or_notify_cancel()
+    warn(f"a pool goes on after {error!r}, which no future could take")
 
 
 #: Waiting frames; None ends the worker that takes it.
-JobQueue = SimpleQueue["Job | None"]
+JobQueue = SimpleQueue["Job | FrameJob | None"]
 
 
 class Worker:
     """A thread that takes jobs from a queue that it shares with others.
 
     Args:
-        call: Does the work: ``call(frame, mark, **options)``; ``mark()`` notes that a phase ends
-            now, ``mark(*times)`` when phases ended, in seconds of ``perf_counter``.
+        call: Does the work: ``call(frame, marks, options)`` appends to `marks` when each phase
+            ended, in seconds of ``perf_counter``.
         phases: Names of the phases.
         jobs: The queue.
         core_mask: Cores of the context.
@@ -100,19 +192,17 @@ class Worker:
                     self._do(job)
             except BaseException as error:
                 # Memory ran out, a caller settled the future itself, or its callback raised.
-                job.settle(error)
+                _settle(job, error)
             del job  # do not keep the result while waiting for the next
 
-    def _do(self, job: Job) -> None:
+    def _do(self, job: Job | FrameJob) -> None:
         frame, job.frame = job.frame, None
-        marks = [job.submitted, perf_counter()]
-        self._since = marks[1]
+        self._since = begun = perf_counter()
+        marks = [job.submitted, begun]
         error: BaseException | None = None
         result = None
         try:
-            result = self._call(
-                frame, lambda *times: marks.extend(times or (perf_counter(),)), **job.options
-            )
+            result = self._call(frame, marks, job.options)
         except BaseException as caught:
             # Its traceback would hold arrays of the model, which could then not be closed.
             traceback.clear_frames(caught.__traceback__)
@@ -173,9 +263,9 @@ def call_of(made: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ..
     """Return the function that a worker calls with a frame, and the names of its phases."""
     if not isinstance(made, (ImageModel, Model)):  # its phases are not known
 
-        def call(frame: Any, mark: Callable[..., None], **options: Any) -> Any:
+        def call(frame: Any, marks: list[float], options: dict[str, Any]) -> Any:
             result = made(frame, **options)
-            mark()
+            marks.append(perf_counter())
             return result
 
         return call, ("call",)
@@ -183,11 +273,10 @@ def call_of(made: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ..
     model = made if isinstance(made, Model) else made.model
     model.is_timed = True
 
-    def timed(frame: Any, mark: Callable[..., None], **options: Any) -> Any:
+    def timed(frame: Any, marks: list[float], options: dict[str, Any]) -> Any:
         result = made(*frame) if is_plain and isinstance(frame, tuple) else made(frame, **options)
         _, written, _, _, done = model._frame.times_ns()
-        mark(written * 1e-9, done * 1e-9)
-        mark()
+        marks += written * 1e-9, done * 1e-9, perf_counter()
         return result
 
     return timed, ("write", "run", "read" if is_plain else "decode")

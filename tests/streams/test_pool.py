@@ -27,6 +27,7 @@ from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describ
 from rknn_runtime.sim.control import Control
 from rknn_runtime.streams import Pool
 from rknn_runtime.streams.ordered import Results
+from rknn_runtime.streams.worker import FrameJob
 
 N_FRAMES = 200
 VALUES = 16
@@ -273,11 +274,43 @@ def test_memory_that_runs_out_fails_its_frame_alone(data, live, monkeypatch, ste
         assert float(pool.submit(frame(2)).result(60)[0][0, 0]) == 2
 
 
-def test_frames_in_one_array_are_copied_or_refused(data, live):
+@pytest.mark.parametrize("step", ["set_running_or_notify_cancel", "set_result"])
+def test_a_loop_survives_a_lack_of_memory(data, live, monkeypatch, step):
+    """Its frame raises the error, and the next ones give their results."""
+    inner, short = getattr(FrameJob, step), [MemoryError("none")]
+
+    def run_out(*arguments):
+        if short:
+            raise short.pop()
+        return inner(*arguments)
+
+    monkeypatch.setattr(FrameJob, step, run_out)
+    with Pool(data, Model, library="sim", contexts=1) as pool:
+        results = pool.map([frame(n) for n in range(4)])
+        with pytest.raises(MemoryError):
+            next(results)
+        assert [float(out[0, 0]) for _, (out,) in results] == [1, 2, 3]
+
+
+def test_a_job_that_ended_tells_at_once():
+    """A callback that comes after the end is called, one that was there is called once."""
+    for end in (lambda job: job.set_result(1), FrameJob.cancel):
+        told = []
+        early, late = FrameJob(None, {}), FrameJob(None, {})
+        early.add_done_callback(told.append)
+        end(early)
+        end(late)
+        late.add_done_callback(told.append)
+        assert told == [early, late]
+    assert not late.set_running_or_notify_cancel()
+
+
+@pytest.mark.parametrize("step", [1, 2], ids=["whole", "with gaps"])
+def test_frames_in_one_array_are_copied_or_refused(data, live, step):
     """A camera that is read into one array would let a context see the next frame."""
 
     def camera():
-        array = frame(0)
+        array = np.zeros((4, 16 * step, 3), np.uint8)[:, ::step]
         for n in range(30):
             array[...] = n % VALUES
             yield array
