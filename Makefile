@@ -9,6 +9,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
+# Python compiles what is imported, a small part of what pip installs, when it is first imported.
+export PIP_COMPILE := 0
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WARNINGS := -std=c11 -O3 -ffp-contract=off -Wall -Wextra -Wconversion -Werror
 C_FILES = $(shell git ls-files '*.c' '*.h')
 # What the installation in $(VENV) is made of. Python files are not: it is an editable one.
@@ -175,7 +178,7 @@ docs-version: .cache/site/.ready
 $(VENV)/.demo: $(SOURCES)
 	tools/system.sh demo $(PYTHON)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet 'pip>=21.3'  # for editable installations
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable '.[image]'
 	touch $@
 

@@ -51,6 +51,8 @@ def linked_runtime() -> list[str]:
 NEON = ["-mfpu=neon"] if platform.machine().startswith("armv") and "CC" not in os.environ else []
 #: Tables for unwinding stacks would be 5 % of the libraries, of no use to C.
 NO_TABLES = ["-fno-unwind-tables", "-fno-asynchronous-unwind-tables"]
+#: Python's own flags ask for debugging information, a quarter of the time; CFLAGS=-g does, too.
+NO_DEBUG = [] if "CFLAGS" in os.environ else ["-g0"]
 FLAGS = ["-std=c11", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", *NO_TABLES, *NEON]
 #: Folders of the extension whose loops take the time. All else in it is compiled for size.
 KERNELS = ["csrc/kernels", "csrc/decode"]
@@ -82,12 +84,6 @@ def is_fast(source: Path) -> bool:
     """Tell whether the loops of a C source take the time of a frame."""
     is_kernel = source.parent.as_posix() in KERNELS
     return is_kernel or (source.parent.name == "emulator" and source.name.startswith(LOOPS))
-
-
-def compile_in_parallel(compile_files: Any, sources: list[str], **options: Any) -> list[str]:
-    """Compile these sources as ``compile_files`` does, one process on each CPU."""
-    with ThreadPool() as pool:
-        return pool.map(lambda source: compile_files([source], **options)[0], sources)
 
 
 def private_docstrings(node: ast.AST, *, is_private: bool = False) -> Iterator[ast.stmt]:
@@ -140,40 +136,46 @@ class BuildExt(build_ext):
                 f"rknn-runtime is compiled here, and the C compiler {program!r} is not installed: "
                 "install it (apt install gcc python3-dev) or set CC; wheels need none"
             )
-        self.compiler.compile = partial(compile_in_parallel, self.compiler.compile)
         # One of an earlier build would be loaded, unasked.
         Path(self.build_lib, LINKED).unlink(missing_ok=True)
         # Developers need symbols in a checkout; they would double a wheel. Every loader
         # of ten years reads the newer table of names alone.
         in_place = self.inplace or self.editable_mode
         strip = [] if in_place else ["-Wl,-s", "-Wl,--hash-style=gnu"]
+        (extension,) = self.extensions
+        extension.extra_objects, extension.extra_link_args = [], strip
+        self.compiler.compile = partial(self.compile, self.compiler.compile, extension)
+        super().build_extensions()
         for name, (folders, link_arguments) in LIBRARIES.items():
             target = os.path.join(self.build_lib, name)
             folder = os.path.dirname(target)
             os.makedirs(folder, exist_ok=True)
             link_arguments = [f"-L{folder}" if a == "-L" else a for a in link_arguments]
             arguments = [f"-Wl,-soname,{os.path.basename(name)}", *link_arguments, *strip]
-            self.compiler.link_shared_object(
-                self.compile(c_files(folders)), target, extra_postargs=arguments
-            )
-        (extension,) = self.extensions
-        extension.extra_objects = self.compile(c_files(KERNELS))
-        extension.extra_link_args = strip
-        super().build_extensions()
+            objects = [self.objects[source] for source in c_files(folders)]
+            self.compiler.link_shared_object(objects, target, extra_postargs=arguments)
 
-    def compile(self, sources: Iterable[Path]) -> list[str]:
-        """Return the objects of these sources."""
-        fast = [source for source in sources if is_fast(source)]
-        small = [source for source in sources if not is_fast(source)]
-        return self.compile_at("-O3", fast) + self.compile_at("-Os", small)
+    def compile(
+        self, compile_files: Any, extension: Any, sources: list[str], **options: Any
+    ) -> list[str]:
+        """Compile the extension's sources and all others, one process on each CPU.
 
-    def compile_at(self, level: str, sources: list[Path]) -> list[str]:
-        return self.compiler.compile(
-            [str(path) for path in sources],
-            output_dir=self.build_temp,
-            include_dirs=["csrc"],
-            extra_postargs=[level, "-DRKR_EXPORT_READER", *FLAGS],
-        )
+        The others are its kernels, which are linked to it, and the sources of the libraries.
+        """
+        options["extra_postargs"] = [*options["extra_postargs"], *NO_DEBUG]
+        folders = {*KERNELS, *(each for folders, _ in LIBRARIES.values() for each in folders)}
+        others = sorted(c_files(folders), key=is_fast, reverse=True)
+        folder = os.path.join(self.build_temp, "libraries")  # the extension has a reader, too
+        jobs = [(source, options) for source in sources]
+        for source in others:
+            flags = ["-O3" if is_fast(source) else "-Os", "-DRKR_EXPORT_READER", *FLAGS, *NO_DEBUG]
+            own = {"output_dir": folder, "include_dirs": ["csrc"], "extra_postargs": flags}
+            jobs.append((str(source), own))
+        with ThreadPool() as pool:
+            objects = pool.map(lambda job: str(compile_files([job[0]], **job[1])[0]), jobs, 1)
+        self.objects = dict(zip(others, objects[len(sources) :]))
+        extension.extra_objects += [self.objects[source] for source in c_files(KERNELS)]
+        return objects[: len(sources)]
 
     def copy_extensions_to_source(self) -> None:
         super().copy_extensions_to_source()
