@@ -1,9 +1,10 @@
 """Time the classes of pixels from int8 scores; C, NumPy and OpenCV, as the zoo's, are baselines.
 
 From native buffers (int8, NC1HWC2) to a class map in the size of the image. The baselines unpack
-and dequantize everything. The zoo's deeplabv3 then resizes all scores to the image with OpenCV and
-takes their argmax; its ppseg takes the argmax of scores in the size of the input, and resizes the
-classes by the nearest, as its C++ does.
+and dequantize everything. The zoo's Python then resizes all scores of deeplabv3 to the image with
+OpenCV and takes their argmax; its C++ interpolates them to the size of the input (with OpenCL; here
+the same sums are worked out in C). Of ppseg both take the argmax of scores, which have the size of
+the input, and resize the classes by the nearest.
 """
 
 from __future__ import annotations
@@ -86,12 +87,12 @@ def compare(report, native, title, shape, size, image, baseline) -> None:
     assert agreement > 0.98, agreement
     tensor = Tensor()
     planar, floats = np.empty(shape[1:], np.int8), np.empty(shape[1:], np.float32)
-    labels, mapped = np.empty(shape[2:], np.uint8), np.empty(image, np.uint8)
+    labels, mapped = np.empty(size, np.uint8), np.empty(image, np.uint8)
     fill(tensor, raw, planar, attr.stored, *shape[1:])
     pointers = [x.ctypes.data_as(ctypes.c_void_p) for x in (floats, labels, mapped)]
 
     def in_c():
-        native.baseline_scene(ctypes.byref(tensor), *pointers[:2], *image, pointers[2])
+        native.baseline_scene(ctypes.byref(tensor), *pointers[:2], *size, *image, pointers[2])
 
     in_c()
     assert (mapped == ours).mean() > 0.9  # nearest cells have ragged edges

@@ -4,6 +4,7 @@
  * output to NCHW int8, loop over cells and classes, dequantize what passes, sort, suppress
  * class by class. Scalar code, no dispatch; built with -O3. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -247,28 +248,51 @@ int baseline_retinaface(const tensor *outputs, const float *priors, int n_priors
     return kept;
 }
 
-/* Scenes: floats of the whole output, as the runtime hands them out, the highest class of each
- * cell, and the nearest cell of each pixel. `floats` has room for channels * cells. */
-void baseline_scene(const tensor *t, float *floats, uint8_t *labels, int rows, int columns,
-                    uint8_t *out) {
-    const int cells = t->height * t->width;
+/* Scenes, in the size of the model's input, whose pixels get the nearest cell or, if it is larger
+ * than the output, scores between the four around it; then the nearest label of each pixel of the
+ * image. `floats` has room for channels * cells. */
+void baseline_scene(const tensor *t, float *floats, uint8_t *labels, int height, int width,
+                    int rows, int columns, uint8_t *out) {
+    const int n = t->channels, cells = t->height * t->width;
+    const bool is_larger = height > t->height || width > t->width;
     unpack(t);
-    for (size_t i = 0; i < (size_t)t->channels * cells; i++) {
-        floats[i] = (float)(t->planar[i] - t->zero_point) * t->scale;
+    for (int c = 0; c < n; c++) { /* floats as the runtime hands them out, NCHW or NHWC */
+        for (int p = 0; p < cells; p++) {
+            floats[is_larger ? p * n + c : c * cells + p] =
+                (float)(t->planar[(size_t)c * cells + p] - t->zero_point) * t->scale;
+        }
     }
-    for (int p = 0; p < cells; p++) {
+    for (int p = 0; !is_larger && p < cells; p++) {
         int best = 0;
-        for (int c = 1; c < t->channels; c++) {
+        for (int c = 1; c < n; c++) {
             if (floats[(size_t)c * cells + p] > floats[(size_t)best * cells + p]) {
                 best = c;
             }
         }
         labels[p] = (uint8_t)best;
     }
+    for (int p = 0; is_larger && p < height * width; p++) {
+        const float sx = (float)(p % width) * (float)t->width / (float)width;
+        const float sy = (float)(p / width) * (float)t->height / (float)height;
+        const int x = (int)sx, y = (int)sy;
+        const int right = x + 1 < t->width ? n : 0, down = y + 1 < t->height ? t->width * n : 0;
+        const float u = sx - (float)x, v = sy - (float)y;
+        const float w[4] = {(1 - u) * (1 - v), u * (1 - v), (1 - u) * v, u * v};
+        float highest = -INFINITY;
+        for (int c = 0; c < n; c++) {
+            const float *at = floats + (y * t->width + x) * n + c;
+            const float score =
+                w[0] * at[0] + w[1] * at[right] + w[2] * at[down] + w[3] * at[down + right];
+            if (score > highest) {
+                highest = score;
+                labels[p] = (uint8_t)c;
+            }
+        }
+    }
     for (int y = 0; y < rows; y++) {
-        const uint8_t *row = labels + (size_t)(y * t->height / rows) * t->width;
+        const uint8_t *row = labels + (size_t)(y * height / rows) * width;
         for (int x = 0; x < columns; x++) {
-            out[(size_t)y * columns + x] = row[x * t->width / columns];
+            out[(size_t)y * columns + x] = row[x * width / columns];
         }
     }
 }

@@ -9,16 +9,19 @@
  * form), runs of pixels between equal cells are filled, and only pixels at the edges are
  * interpolated, in the classes that can be the highest there.
  *
- * The channels of up to BLOCK cells are brought into planes first; compilers vectorize comparisons
+ * Bytes whose channels are neighbours are compared with their channels in one number. The channels
+ * of all else are brought into planes first, of up to BLOCK cells; compilers vectorize comparisons
  * of planes. */
 #include "decode/geometry.h"
 #include "kernels/interleave.h"
+#include "kernels/vectors.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_CLASSES 256u
 #define BLOCK 128u
+#define PIXELS 8u     /* whose classes are worked out together */
 #define MAX_LANES 32u /* channels that are brought into planes at a time */
 
 typedef struct {
@@ -27,6 +30,7 @@ typedef struct {
     rkr_deinterleave_fn *deinterleave;
     rkr_dequantize_fn *dequantize;
     size_t size; /* of an element */
+    bool in_chunks;
 } scores;
 
 #define COMPARE(name, type, label_type)                                                  \
@@ -117,9 +121,79 @@ static void label_block(const scores *scores, uint32_t cell, uint32_t n, uint8_t
     }
 }
 
+#define CHUNK 8u /* channels that are compared at a time */
+
+#if RKR_HAVE_VECTOR
+static bool is_in_chunks(const rkr_tensor_view *view) {
+    return rkr_view_is_8_bit(view) && view->channels > 1 && view->width >= RKR_LANES &&
+           (view->c2 == CHUNK || view->c2 == 2 * CHUNK) && rkr_cpu_level() == RKR_CPU_VECTOR;
+}
+
+/* Classes of one row of at least RKR_LANES cells, whose first is `cell`. A lane is a score in the
+ * upper byte, as a signed number, and the complement of its channel in the lower one: the higher
+ * lane is the higher score, or the first of equals. Register i is of cell i (and, with AVX2, of
+ * cell i + CHUNK). */
+RKR_VECTOR_INLINE void label_chunks_of(const rkr_tensor_view *view, uint32_t cell, uint32_t c2,
+                                       uint8_t *labels) {
+    const uint32_t channels = view->channels, last = view->width - RKR_LANES;
+    const int32_t flip = view->type == RKNN_TENSOR_UINT8 ? INT16_MIN : 0;
+    int16_t first_order[RKR_LANES], limits[RKR_LANES];
+    for (uint32_t i = 0; i < RKR_LANES; i++) {
+        first_order[i] = (int16_t)((int32_t)(0xff - i % CHUNK) | flip);
+        /* Lanes beyond the last channel are the lowest. */
+        limits[i] = (channels - 1) % CHUNK < i % CHUNK ? INT16_MIN : INT16_MAX;
+    }
+    for (uint32_t done = 0; done < view->width; done += RKR_LANES) {
+        const uint32_t x = done < last ? done : last;
+        const uint8_t *src = (const uint8_t *)view->data + (size_t)(cell + x) * c2;
+        rkr_lanes order = rkr_load_lanes(first_order), best[CHUNK];
+        for (uint32_t i = 0; i < CHUNK; i++) {
+            best[i] = rkr_fill_lanes(INT16_MIN);
+        }
+        for (uint32_t first = 0; first < channels; first += CHUNK) {
+            const uint8_t *at = src + (size_t)(first / c2) * view->plane * c2 + first % c2;
+            const rkr_lanes limit =
+                first + CHUNK < channels ? rkr_fill_lanes(INT16_MAX) : rkr_load_lanes(limits);
+            for (uint32_t i = 0; i < CHUNK; i++) {
+                const rkr_lanes lanes = rkr_raise_bytes(at + (size_t)i * c2, (size_t)CHUNK * c2);
+                best[i] = rkr_higher_lanes(best[i], rkr_lower_lanes(lanes ^ order, limit));
+            }
+            order = rkr_subtract_lanes(order, rkr_fill_lanes(CHUNK));
+        }
+        for (uint32_t i = 0; i < CHUNK / 2; i++) {
+            best[i] = rkr_merge_lanes(best[i], best[i + CHUNK / 2]);
+        }
+        best[0] = rkr_merge_lanes(best[0], best[2]);
+        best[1] = rkr_merge_lanes(best[1], best[3]);
+        rkr_store_complements(labels + x, rkr_merge_lanes(best[0], best[1]));
+    }
+}
+
+RKR_VECTOR static void label_chunks(const rkr_tensor_view *view, uint32_t cell, uint8_t *labels) {
+    if (view->c2 == CHUNK) {
+        label_chunks_of(view, cell, CHUNK, labels);
+    } else {
+        label_chunks_of(view, cell, 2 * CHUNK, labels);
+    }
+}
+#else
+static bool is_in_chunks(const rkr_tensor_view *view) {
+    (void)view;
+    return false;
+}
+
+static void label_chunks(const rkr_tensor_view *view, uint32_t cell, uint8_t *labels) {
+    (void)view, (void)cell, (void)labels;
+}
+#endif
+
 /* Classes of one row of cells. */
 static void label_row(const scores *scores, uint32_t row, uint8_t *labels) {
     const rkr_tensor_view *view = scores->view;
+    if (scores->in_chunks) {
+        label_chunks(view, row * view->width, labels);
+        return;
+    }
     for (uint32_t x = 0; x < view->width; x += BLOCK) {
         const uint32_t left = view->width - x, n = left < BLOCK ? left : BLOCK;
         const uint32_t cell = row * view->width + x;
@@ -151,13 +225,13 @@ static pair pair_of(const rkr_axis *axis, uint32_t pixel) {
 /* Where the columns of pixels lie. */
 typedef struct {
     uint32_t *cells;  /* of each pixel the left cell */
-    float *weights;   /* and the weight of the right one */
+    float *weights;   /* and the weight of the right one; PIXELS - 1 more are 0 */
     uint32_t *starts; /* of each cell the first pixel, and once more the end */
 } columns;
 
 static bool columns_init(columns *columns, const rkr_axis *across, uint32_t width) {
     columns->cells = malloc(width * sizeof *columns->cells);
-    columns->weights = malloc(width * sizeof *columns->weights);
+    columns->weights = calloc((size_t)width + PIXELS - 1, sizeof *columns->weights);
     columns->starts = malloc(((size_t)across->n_cells + 1) * sizeof *columns->starts);
     if (columns->cells == NULL || columns->weights == NULL || columns->starts == NULL) {
         return false;
@@ -182,8 +256,7 @@ static void columns_free(columns *columns) {
 }
 
 /* The scores of four neighbouring cells: upper left, upper right, lower left, lower right. Scores
- * of 8 bits are unsigned integers of the same order, in `bytes`, which does not change the highest.
- */
+ * of 8 bits are in `bytes`, as they are stored. */
 #define CORNERS 4
 typedef struct {
     uint8_t bytes[CORNERS][MAX_CLASSES];
@@ -212,50 +285,74 @@ typedef struct {
     uint8_t *edges;
 } plan;
 
+#define STEP (2 * CHUNK) /* channels that are compared together */
+
+/* Lanes beyond the last channel hold anything. */
 static void load_corner(const rkr_tensor_view *view, uint32_t cell, corners *corners, int i) {
-    const uint32_t n = view->channels;
+    const uint32_t n = view->channels, c2 = view->c2;
+    uint8_t *bytes = corners->bytes[i];
     if (!rkr_view_is_8_bit(view)) {
         rkr_view_load(view, 0, n, cell, corners->reals[i]);
-        return;
-    }
-    uint8_t buffer[MAX_CLASSES], *bytes = corners->bytes[i];
-    const uint8_t *stored = rkr_view_bytes(view, 0, n, cell, buffer);
-    const uint8_t flip = view->type == RKNN_TENSOR_INT8 ? 0x80 : 0;
-    for (uint32_t c = 0; c < n; c++) {
-        bytes[c] = stored[c] ^ flip;
+    } else if (c2 == CHUNK || c2 == 2 * CHUNK) {
+        const uint8_t *src = (const uint8_t *)view->data + (size_t)cell * c2;
+        for (uint32_t first = 0; first < n; first += c2, src += (size_t)view->plane * c2) {
+            memcpy(bytes + first, src, CHUNK);
+            if (c2 > CHUNK) {
+                memcpy(bytes + first + CHUNK, src + CHUNK, CHUNK);
+            }
+        }
+    } else {
+        const uint8_t *stored = rkr_view_bytes(view, 0, n, cell, bytes);
+        if (stored != bytes) {
+            memcpy(bytes, stored, n);
+        }
     }
 }
 
-/* Classes count whose highest corner reaches the highest of all lowest corners: everywhere between
+/* Scores of 8 bits become unsigned integers of the same order: the highest stays the highest.
+ *
+ * Classes count whose highest corner reaches the highest of all lowest corners: everywhere between
  * the cells a class has at least that. */
-#define FIND_CANDIDATES(name, type, lowest)                                        \
-    static size_t find_##name(const type values[CORNERS][MAX_CLASSES], uint32_t n, \
-                              candidate *candidates) {                             \
-        type highest[MAX_CLASSES], floor = lowest;                                 \
-        for (uint32_t c = 0; c < n; c++) {                                         \
-            type low = values[0][c], high = values[0][c];                          \
-            for (int i = 1; i < CORNERS; i++) {                                    \
-                low = values[i][c] < low ? values[i][c] : low;                     \
-                high = values[i][c] > high ? values[i][c] : high;                  \
-            }                                                                      \
-            highest[c] = high;                                                     \
-            floor = low > floor ? low : floor;                                     \
-        }                                                                          \
-        size_t found = 0;                                                          \
-        for (uint32_t c = 0; c < n; c++) {                                         \
-            if (highest[c] >= floor) {                                             \
-                candidate *one = &candidates[found++];                             \
-                one->class = c;                                                    \
-                for (int i = 0; i < CORNERS; i++) {                                \
-                    one->values[i] = (float)values[i][c];                          \
-                }                                                                  \
-            }                                                                      \
-        }                                                                          \
-        return found;                                                              \
+#define FIND_CANDIDATES(name, type, lowest, order)                                            \
+    static size_t find_##name(const type values[CORNERS][MAX_CLASSES], uint32_t n, type flip, \
+                              candidate *candidates) {                                        \
+        type highest[MAX_CLASSES], floors[STEP], floor = lowest;                              \
+        for (size_t k = 0; k < STEP; k++) {                                                   \
+            floors[k] = lowest;                                                               \
+        }                                                                                     \
+        for (size_t first = 0; first < n; first += STEP) {                                    \
+            for (size_t k = 0; k < STEP; k++) {                                               \
+                const size_t c = first + k;                                                   \
+                type low = order(values[0][c], flip), high = low;                             \
+                for (int i = 1; i < CORNERS; i++) {                                           \
+                    const type here = order(values[i][c], flip);                              \
+                    low = here < low ? here : low;                                            \
+                    high = here > high ? here : high;                                         \
+                }                                                                             \
+                highest[c] = high;                                                            \
+                floors[k] = low > floors[k] ? low : floors[k];                                \
+            }                                                                                 \
+        }                                                                                     \
+        for (size_t k = 0; k < STEP; k++) {                                                   \
+            floor = floors[k] > floor ? floors[k] : floor;                                    \
+        }                                                                                     \
+        size_t found = 0;                                                                     \
+        for (uint32_t c = 0; c < n; c++) {                                                    \
+            if (highest[c] >= floor) {                                                        \
+                candidate *one = &candidates[found++];                                        \
+                one->class = c;                                                               \
+                for (int i = 0; i < CORNERS; i++) {                                           \
+                    one->values[i] = (float)order(values[i][c], flip);                        \
+                }                                                                             \
+            }                                                                                 \
+        }                                                                                     \
+        return found;                                                                         \
     }
 
-FIND_CANDIDATES(bytes, uint8_t, 0)
-FIND_CANDIDATES(reals, float, -INFINITY)
+#define FLIPPED(x, flip) ((uint8_t)((x) ^ (flip)))
+#define PLAIN(x, flip) ((void)(flip), (x))
+FIND_CANDIDATES(bytes, uint8_t, 0, FLIPPED)
+FIND_CANDIDATES(reals, float, -INFINITY, PLAIN)
 
 static size_t candidates_of(const scores *scores, const pair *rows, uint32_t column,
                             candidate *candidates) {
@@ -279,10 +376,17 @@ static size_t candidates_of(const scores *scores, const pair *rows, uint32_t col
     load_corner(view, upper + next, &corners, 1);
     load_corner(view, lower + column, &corners, 2);
     load_corner(view, lower + next, &corners, 3);
-    return rkr_view_is_8_bit(view)
-               ? find_bytes((const uint8_t(*)[MAX_CLASSES])corners.bytes, view->channels,
-                            candidates)
-               : find_reals((const float(*)[MAX_CLASSES])corners.reals, view->channels, candidates);
+    /* Lanes beyond the last channel are the lowest in one corner, which is enough. */
+    const uint32_t n = view->channels, n_lanes = (n + STEP - 1) / STEP * STEP;
+    if (!rkr_view_is_8_bit(view)) {
+        for (uint32_t c = n; c < n_lanes; c++) {
+            corners.reals[0][c] = -INFINITY;
+        }
+        return find_reals((const float(*)[MAX_CLASSES])corners.reals, n, 0.0f, candidates);
+    }
+    const uint8_t lowest = view->type == RKNN_TENSOR_INT8 ? 0x80 : 0;
+    memset(corners.bytes[0] + n, lowest, n_lanes - n);
+    return find_bytes((const uint8_t(*)[MAX_CLASSES])corners.bytes, n, lowest, candidates);
 }
 
 /* edges[i]: whether the cells i and i + 1 of the two rows have several classes. */
@@ -320,9 +424,15 @@ static void make_plan(const scores *scores, const pair *rows, const columns *col
     }
 }
 
-/* Classes of the pixels of a segment; weights: of the right column. */
-static void interpolate(const candidate *candidates, uint32_t n, float lower, const float *weights,
-                        uint32_t n_pixels, uint8_t *out) {
+typedef float reals __attribute__((vector_size(PIXELS * sizeof(float))));
+typedef int32_t integers __attribute__((vector_size(PIXELS * sizeof(int32_t))));
+typedef uint8_t bytes __attribute__((vector_size(PIXELS)));
+
+/* Classes of the pixels of a segment, and of PIXELS - 1 more if they are before `end`; weights: of
+ * the right column, as many are read. */
+RKR_INLINE void interpolate(const candidate *candidates, uint32_t n, float lower,
+                            const float *weights, uint32_t n_pixels, uint8_t *out,
+                            const uint8_t *end) {
     float left[MAX_CLASSES], slope[MAX_CLASSES];
     for (uint32_t i = 0; i < n; i++) {
         const float *v = candidates[i].values;
@@ -330,21 +440,27 @@ static void interpolate(const candidate *candidates, uint32_t n, float lower, co
         left[i] = v[0] + (v[2] - v[0]) * lower;
         slope[i] = right - left[i];
     }
-    for (uint32_t x = 0; x < n_pixels; x++) {
-        float highest = -INFINITY;
-        uint32_t best = 0;
+    for (uint32_t x = 0; x < n_pixels; x += PIXELS) {
+        reals right_weights, highest = (reals){0} - INFINITY; /* which NaN does not exceed */
+        integers classes = (integers){0} + (int32_t)candidates[0].class;
+        memcpy(&right_weights, weights + x, sizeof right_weights);
         for (uint32_t i = 0; i < n; i++) {
-            const float value = left[i] + slope[i] * weights[x];
-            if (value > highest) {
-                highest = value;
-                best = i;
-            }
+            const reals value = left[i] + slope[i] * right_weights;
+            const integers is_higher = value > highest;
+            highest = (reals)(((integers)value & is_higher) | ((integers)highest & ~is_higher));
+            classes = ((int32_t)candidates[i].class & is_higher) | (classes & ~is_higher);
         }
-        out[x] = (uint8_t)candidates[best].class;
+        const bytes narrow = __builtin_convertvector(classes, bytes);
+        if ((size_t)(end - out) >= x + PIXELS) {
+            memcpy(out + x, &narrow, PIXELS);
+        } else {
+            memcpy(out + x, &narrow, n_pixels - x < PIXELS ? n_pixels - x : PIXELS);
+        }
     }
 }
 
-static void fill_row(const plan *plan, float lower, const float *weights, uint8_t *out) {
+RKR_INLINE void fill_row(const plan *plan, float lower, const float *weights, uint8_t *out,
+                         const uint8_t *end) {
     for (size_t i = 0; i < plan->n_segments; i++) {
         const segment *one = &plan->segments[i];
         const uint32_t n = one->end - one->begin;
@@ -352,15 +468,36 @@ static void fill_row(const plan *plan, float lower, const float *weights, uint8_
             memset(out + one->begin, one->class, n);
         } else {
             interpolate(plan->candidates + one->first, one->n_candidates, lower,
-                        weights + one->begin, n, out + one->begin);
+                        weights + one->begin, n, out + one->begin, end);
         }
     }
 }
+
+typedef void fill_fn(const plan *plan, float lower, const float *weights, uint8_t *out,
+                     const uint8_t *end);
+
+static void fill_row_plain(const plan *plan, float lower, const float *weights, uint8_t *out,
+                           const uint8_t *end) {
+    fill_row(plan, lower, weights, out, end);
+}
+
+#if RKR_HAVE_AVX2
+RKR_VECTOR static void fill_row_vector(const plan *plan, float lower, const float *weights,
+                                       uint8_t *out, const uint8_t *end) {
+    fill_row(plan, lower, weights, out, end);
+}
+#else
+#define fill_row_vector fill_row_plain
+#endif
+
+static fill_fn *const FILL_ROW[RKR_CPU_LEVELS] = RKR_VARIANTS(fill_row_plain, fill_row_vector);
 
 static void fill_classes(const scores *scores, const rkr_mask_geometry *geometry,
                          const columns *columns, uint8_t *labels, plan *plan, uint8_t *classes) {
     const rkr_axis down = rkr_axis_down(geometry, scores->view);
     const size_t width = scores->view->width;
+    const uint8_t *end = classes + (size_t)geometry->height * geometry->width;
+    fill_fn *const fill = FILL_ROW[rkr_cpu_level()];
     uint32_t in_rows[2] = {UINT32_MAX, UINT32_MAX}; /* even rows in [0], odd ones in [1] */
     pair planned = {UINT32_MAX, UINT32_MAX, 0.0f};
     for (uint32_t y = 0; y < geometry->height; y++) {
@@ -376,7 +513,7 @@ static void fill_classes(const scores *scores, const rkr_mask_geometry *geometry
                       labels + (rows.lower % 2) * width, plan);
             planned = rows;
         }
-        fill_row(plan, rows.weight, columns->weights, classes + (size_t)y * geometry->width);
+        fill(plan, rows.weight, columns->weights, classes + (size_t)y * geometry->width, end);
     }
 }
 
@@ -394,8 +531,12 @@ int rkr_class_map(const rkr_tensor_view *view, const rkr_mask_geometry *geometry
         return RKR_ERR_SHAPE;
     }
     const size_t size = rkr_type_size(view->type);
-    const scores scores = {view, threshold, rkr_choose_deinterleave(size, view->c2),
-                           rkr_choose_dequantize(view->type), size};
+    const scores scores = {view,
+                           threshold,
+                           rkr_choose_deinterleave(size, view->c2),
+                           rkr_choose_dequantize(view->type),
+                           size,
+                           is_in_chunks(view)};
     const rkr_axis across = rkr_axis_across(geometry, view);
     /* The most edges in a row of pixels, and the most runs between and around them. */
     const size_t n = geometry->width < view->width ? geometry->width : view->width;

@@ -63,6 +63,31 @@ RKR_INLINE rkr_lanes rkr_add_squares(const uint8_t *upper, const uint8_t *lower,
     return vreinterpretq_s16_u16(sums << shift);
 }
 
+RKR_INLINE rkr_lanes rkr_higher_lanes(rkr_lanes a, rkr_lanes b) {
+    return vmaxq_s16(a, b);
+}
+
+RKR_INLINE rkr_lanes rkr_lower_lanes(rkr_lanes a, rkr_lanes b) {
+    return vminq_s16(a, b);
+}
+
+/* Eight bytes, times 256. AVX2: its upper half is of the eight at src + further. */
+RKR_INLINE rkr_lanes rkr_raise_bytes(const uint8_t *src, size_t further) {
+    (void)further;
+    return vreinterpretq_s16_u16(vshlq_n_u16(vmovl_u8(vld1_u8(src)), 8));
+}
+
+/* Of eight lanes each, the lanes a0 b0 a1 b1 ..., or those of a4 b4 a5 b5 ... that are higher. */
+RKR_INLINE rkr_lanes rkr_merge_lanes(rkr_lanes a, rkr_lanes b) {
+    const int16x8x2_t zipped = vzipq_s16(a, b);
+    return vmaxq_s16(zipped.val[0], zipped.val[1]);
+}
+
+/* The complement of the lower byte of each lane. */
+RKR_INLINE void rkr_store_complements(uint8_t *dst, rkr_lanes a) {
+    vst1_u8(dst, vmvn_u8(vmovn_u16(vreinterpretq_u16_s16(a))));
+}
+
 /* Store 2 * RKR_LANES lanes, shifted right, held to 0..255. */
 #define RKR_STORE_BYTES(dst, low, high, shift) \
     vst1q_u8(dst, vcombine_u8(vqshrun_n_s16(low, shift), vqshrun_n_s16(high, shift)))
@@ -164,6 +189,29 @@ RKR_VECTOR_INLINE __m256i rkr_join_halves(__m128i low, __m128i high) {
 RKR_VECTOR_INLINE __m128i rkr_load_two(const uint8_t *first, const uint8_t *second) {
     const __m128i low = _mm_loadl_epi64((const __m128i *)first);
     return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(low), (const __m64 *)second));
+}
+
+RKR_VECTOR_INLINE rkr_lanes rkr_higher_lanes(rkr_lanes a, rkr_lanes b) {
+    return _mm256_max_epi16(a, b);
+}
+
+RKR_VECTOR_INLINE rkr_lanes rkr_lower_lanes(rkr_lanes a, rkr_lanes b) {
+    return _mm256_min_epi16(a, b);
+}
+
+RKR_VECTOR_INLINE rkr_lanes rkr_raise_bytes(const uint8_t *src, size_t further) {
+    return _mm256_slli_epi16(_mm256_cvtepu8_epi16(rkr_load_two(src, src + further)), 8);
+}
+
+/* In each half. */
+RKR_VECTOR_INLINE rkr_lanes rkr_merge_lanes(rkr_lanes a, rkr_lanes b) {
+    return _mm256_max_epi16(_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b));
+}
+
+RKR_VECTOR_INLINE void rkr_store_complements(uint8_t *dst, rkr_lanes a) {
+    const __m256i bytes = _mm256_andnot_si256(a, _mm256_set1_epi16(0xff));
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi16(bytes, bytes), 0x08);
+    _mm_storeu_si128((__m128i *)dst, _mm256_castsi256_si128(packed));
 }
 
 RKR_VECTOR_INLINE rkr_pixels rkr_load_pixels(const uint8_t *src, const uint32_t *at) {

@@ -10,6 +10,7 @@ import pytest
 from native_tensors import attribute, deliver
 from planting import DELIVERIES
 from reference import scene as reference
+from variants import at_every_level
 
 from rknn_runtime._arrays import pointer
 from rknn_runtime._ffi import ffi, lib
@@ -272,6 +273,27 @@ def test_reads_and_writes_what_it_may(dtype, channels, c2):
     assert call.classes() == lib.RKR_OK
     assert call.out.max() < max(channels, 2)
     assert call.map() == (lib.RKR_OK if channels == 1 else lib.RKR_ERR_SHAPE)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float16", "float32"])
+@pytest.mark.parametrize("c2", [8, 16])
+@pytest.mark.parametrize("channels", [2, 3, 8, 9, 16, 17, 21, 256])
+def test_every_variant_finds_the_same_classes(dtype, c2, channels):
+    """Few different scores, so that many are equal; what lies beyond the channels is the highest.
+
+    In the size of the cells each pixel has the highest channel of its cell, the first of equals.
+    """
+    for width in (1, 7, 8, 15, 16, 17, 33):
+        call = Call(dtype, channels, 5, width, c2, image=(5, width))
+        cells = np.full((5, width, -(-channels // c2) * c2), 127, dtype)
+        scores = np.random.default_rng(width).integers(0, 3, (5, width, channels)) * 50
+        cells[..., :channels] = scores = (scores - (0 if dtype == "uint8" else 128)).astype(dtype)
+        for image in ((5, width), (13, 3 * width + 1)):
+            call = Call(dtype, channels, 5, width, c2, image)
+            call.data[...] = cells.reshape(5, width, -1, c2).transpose(2, 0, 1, 3).ravel()
+            found = at_every_level(lambda c=call: (c.classes(), c.out)[1])
+            if image == (5, width):
+                np.testing.assert_array_equal(found, scores.argmax(axis=2))
 
 
 @pytest.mark.parametrize(
