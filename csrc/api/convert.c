@@ -212,9 +212,9 @@ void api_convert_input(const api_tensor *tensor, const uint8_t *data, rknn_tenso
         const size_t C1 = d[1], P = (size_t)d[2] * d[3], C2 = d[4];                             \
         for (size_t n = 0; n < d[0]; n++) {                                                     \
             for (size_t c = 0; c < C; c++) {                                                    \
-                for (size_t hw = 0; hw < HW; hw++) {                                            \
-                    const size_t at = ((n * C1 + c / C2) * P + hw) * C2 + c % C2;               \
-                    const size_t i = (n * C + c) * HW + hw;                                     \
+                const size_t end = (n * C + c + 1) * HW;                                        \
+                size_t at = (n * C1 + c / C2) * P * C2 + c % C2;                                \
+                for (size_t i = end - HW; i < end; i++, at += C2) {                             \
                     statement;                                                                  \
                 }                                                                               \
             }                                                                                   \
@@ -249,11 +249,11 @@ void api_unpack_native(const api_tensor *tensor, const uint8_t *data, uint8_t *v
 /* Different at every call, so that reading padding by accident is noticed. */
 void api_garbage(uint8_t *data, size_t size) {
     static _Thread_local uint32_t state = 0x9e3779b9u;
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size; i += sizeof state) {
         state ^= state << 13;
         state ^= state >> 17;
         state ^= state << 5;
-        data[i] = (uint8_t)(state >> 24);
+        memcpy(data + i, &state, size - i < sizeof state ? size - i : sizeof state);
     }
 }
 
