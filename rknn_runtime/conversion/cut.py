@@ -31,6 +31,8 @@ _BEHIND = frozenset(
 _ANCHORS = 3
 #: Channels of an anchor of YOLOv5-face.
 _FACE, _POINTS = 16, 5
+#: Channels of boxes with scores, and of 5 or 17 keypoints, of YOLOv7-face and -pose.
+_KEYPOINTS = ((18, 45), (18, 153))
 #: Bins of a distance of PicoDet and NanoDet.
 _GFL_BINS = 8
 #: Operators of an activation, which may produce the prototypes of masks.
@@ -95,7 +97,7 @@ def find_tail(graph: OnnxGraph) -> Tail | str:
     scales = _scales(graph, order)
     if isinstance(scales, str):
         return scales
-    return Tail(tuple(_joined_at_yolox(graph, scale) for scale in scales), tuple(kept))
+    return Tail(tuple(_joined(graph, scale) for scale in scales), tuple(kept))
 
 
 def coefficients_apart(graph: OnnxGraph, tail: Tail) -> Tail:
@@ -410,18 +412,26 @@ def _are_proportional(forms: set[tuple[int, ...]]) -> bool:
     )
 
 
-def _joined_at_yolox(graph: OnnxGraph, scale: Scale) -> Scale:
-    """Cut YOLOX after box, objectness and classes are joined, as its decoder wants them.
+def has_form_of_keypoints(graph: OnnxGraph, tail: Tail) -> bool:
+    """Whether each scale is boxes and keypoints of YOLOv7-face or -pose, joined."""
+    ends = [scale.tensors[0] for scale in tail.scales if len(scale.tensors) == 1]
+    is_joined = all(graph.producer(name).op_type == "Concat" for name, _ in ends)
+    channels = {each for _, each in ends}
+    return is_joined and len(ends) == len(tail.scales) and channels <= set(map(sum, _KEYPOINTS))
 
-    One scale is enough there, since boxes relative to the grid are as small as scores.
+
+def _joined(graph: OnnxGraph, scale: Scale) -> Scale:
+    """Cut YOLOX and YOLOv7-pose after their parts are joined, as their decoders want them.
+
+    One scale is enough for YOLOX, since boxes relative to the grid are as small as scores.
+    YOLOv7-pose's anchors have channels of both its parts.
     """
-    if len(scale.tensors) != 3 or {4, 1} - {channels for _, channels in scale.tensors}:
-        return scale
+    counts = tuple(channels for _, channels in scale.tensors)
+    is_yolox = len(counts) == 3 and not {4, 1} - set(counts)
     names = {name for name, _ in scale.tensors}
-    for node in graph.nodes:
-        if node.op_type == "Concat" and len(node.input) == 3:
+    for node in graph.nodes if is_yolox or counts in _KEYPOINTS else ():
+        if node.op_type == "Concat" and len(node.input) == len(names):
             reached = [_reached(graph, each, names) for each in node.input]
             if set().union(*reached) == names and all(len(each) == 1 for each in reached):
-                channels = sum(channels for _, channels in scale.tensors)
-                return scale._replace(tensors=((node.output[0], channels),))
+                return scale._replace(tensors=((node.output[0], sum(counts)),))
     return scale

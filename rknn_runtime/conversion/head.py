@@ -54,7 +54,7 @@ def head_of(
             raise
         reading = find_head(attrs, size, "yolov5", num_classes)
     name, options = reading.head, {}
-    if name in ("yolov5", "yolov7", "yolov5-seg", "yolov5-face"):
+    if name in ("yolov5", "yolov7", "yolov5-seg", "yolov5-face", "yolov7-pose"):
         anchors = anchors_in(graph, whole or tail, with_points=name == "yolov5-face")
         if anchors is not None:
             options["anchors"] = anchors

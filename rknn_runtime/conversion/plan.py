@@ -22,6 +22,7 @@ from rknn_runtime.conversion.cut import (
     distributions_apart,
     find_tail,
     has_form_of_faces,
+    has_form_of_keypoints,
     points_apart,
 )
 from rknn_runtime.conversion.graph import OnnxGraph
@@ -161,13 +162,16 @@ def _cut(
         parted, kind["head"] = faces, "yolov5-face"
     elif head == "auto" and has_form_of_faces(tail):  # of eleven classes
         kind["head"] = "yolov5"
+    elif head == "auto" and has_form_of_keypoints(graph, tail):
+        kind["head"] = "yolov7-pose"
     elif head in ("auto", "picodet", "nanodet", "nanodet-plus"):
         parted, name = distributions_apart(graph, tail)
         kind["head"] = name if head == "auto" else head
     found = head_of(graph, parted, size, **kind, whole=tail)
     notes = []
     if found.name.startswith(("yolov5", "yolov7")) and "anchors" not in found.options:
-        family = "YOLOv5-face" if found.name == "yolov5-face" else "YOLOv5"
+        others = {"yolov5-face": "YOLOv5-face", "yolov7-pose": "YOLOv7-face or -W6-pose"}
+        family = others.get(found.name, "YOLOv5")
         notes.append(f"the anchors are not in the graph: those of {family} are assumed")
     return parted.outputs, found, notes
 

@@ -618,8 +618,8 @@ class Detections:
             for row, corners in zip(rows, self.xyxyxyxy.reshape(len(self), 8).tolist()):
                 row["segmentation"] = [corners]
         if self.keypoints is not None:
-            for row, points in zip(rows, self.keypoints.reshape(len(self), -1).tolist()):
-                row["keypoints"] = points
+            for row, points in zip(rows, self.keypoints):
+                row["keypoints"] = points.ravel().tolist()
         return rows
 
     def to_csv(self, labels: Labels | None = None, *, header: bool = True) -> str:

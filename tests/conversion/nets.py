@@ -410,6 +410,34 @@ def anchored_faces():
     return net
 
 
+def anchored_keypoints(count):
+    """YOLOv7-face and -pose: convolutions of boxes and of keypoints, joined, then parted."""
+    net = Net()
+    rows, no = [], 6 + 3 * count
+    for i, (x, grid) in enumerate(zip(net.features(), GRIDS)):
+        boxes, points = net.conv(x, 16, 18), net.conv(x, 16, 9 * count)
+        y = net.reshape(net.cat(boxes, points), 1, 3, no, grid, grid)
+        y = net.op("Transpose", y, perm=[0, 1, 3, 4, 2])
+        box, points = net.op("Split", y, net.const([6, no - 6], np.int64), outputs=2, axis=4)
+        xy, wh, scores = net.op(
+            "Split", net.op("Sigmoid", box), net.const([2, 2, 2], np.int64), outputs=3, axis=4
+        )
+        cells = np.stack(np.mgrid[:grid, :grid][::-1], -1)[None, None] - 0.5
+        stride, two = net.const(SIZE / grid), net.const(2)
+        anchors = np.array(ANCHORS[i]).reshape(1, 3, 1, 1, 2)
+        xy = net.op("Mul", net.op("Add", net.op("Mul", xy, two), net.const(cells)), stride)
+        wh = net.op("Mul", net.op("Pow", net.op("Mul", wh, two), two), net.const(anchors))
+        pairs = []
+        for k in range(0, 3 * count, 3):
+            pair = net.op("Gather", points, net.const([k, k + 1], np.int64), axis=4)
+            pair = net.op("Add", net.op("Mul", pair, two), net.const(cells))
+            level = net.op("Gather", points, net.const([k + 2], np.int64), axis=4)
+            pairs += [net.op("Mul", pair, stride), net.op("Sigmoid", level)]
+        rows.append(net.reshape(net.cat(xy, wh, scores, *pairs, axis=4), 1, -1, no))
+    net.output("output", net.cat(*rows))
+    return net
+
+
 def ssd(classes):
     """SSD of TensorFlow's object detection, for 300 x 300 pixels, with logits at its end."""
     net = Net()

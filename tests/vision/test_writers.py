@@ -194,6 +194,7 @@ def test_coco_keypoints_and_oriented_boxes() -> None:
     rows = some(keypoints=points, xyxyxyxy=corners()).to_coco(1)
     assert rows[1]["keypoints"] == [6, 7, 8, 9, 10, 11]
     assert rows[0]["segmentation"] == [[10, 20, 30, 10, 35, 20, 15, 30]]
+    assert some(keypoints=points, xyxyxyxy=corners())[:0].to_coco(1) == []
 
 
 def test_csv_reads_back() -> None:

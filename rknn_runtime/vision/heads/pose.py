@@ -23,7 +23,6 @@ from rknn_runtime.vision.heads.outputs import (
     checked_size,
     fitting,
     grid_of,
-    may_be_raw,
     predictions_of,
     quantization_of,
     representable,
@@ -264,9 +263,9 @@ def read_anchor_pose(outputs: Outputs, input_size: Size, *, per_cell: int = 3) -
     if isinstance(form, str):
         return form
     # One class, and 5 or 17 keypoints.
-    if form.num_classes not in (16, 52) or not may_be_raw(outputs):
+    if form.num_classes not in (16, 52) or representable(outputs[0])[1] < 1.05:
         return "expected 21 or 57 logits of each anchor"
-    return PoseForm(1, form, [], True, 0, 6)
+    return PoseForm(1, form, [], True, form.doubts, 6)
 
 
 class AnchorPoseDecoder(AnchorDecoder):
@@ -305,7 +304,8 @@ class AnchorPoseDecoder(AnchorDecoder):
     def results(self, transform: LetterboxTransform | None) -> Detections:
         """See `SplitPoseDecoder`."""
         source = self._source[: self._out.count]
-        values = _gather(self._points, self._channels, source).reshape(len(source), -1, 3)
+        k = self._channels // 3
+        values = _gather(self._points, self._channels, source).reshape(len(source), k, 3)
         return _with_keypoints(self, self._raw.worked_out(values, source), transform)
 
 

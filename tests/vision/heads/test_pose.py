@@ -238,6 +238,7 @@ def test_keypoints_beside_anchors(k, size, anchors, family, dtype):
         at = np.concatenate(points)[expected[3]]
         np.testing.assert_allclose(found.keypoints, at, atol=0.05)
         assert len(found) == len(scene.xyxy)
+        assert reading.make(conf_threshold=1.0)(arrays).keypoints.shape == (0, k, 3)
     # The values of a sigmoid hold no keypoints.
     attrs, _, _ = deliver_all([reference.sigmoid(x) for x in tensors], "int8", "c2=16")
     assert find_head(attrs, size).head == "yolov5"
