@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from rknn_runtime._arrays import (
-    address,
     as_int,
     as_list,
     check_status,
     has_pixel_rows,
     pixel_rows,
     plain,
+    untyped,
 )
 from rknn_runtime._ffi import lib
 
@@ -26,6 +26,7 @@ __all__ = ["plain_order", "resize_bilinear"]
 #: The kernel takes sides up to this many pixels.
 MAX_SIDE = 1 << 20
 _UINT8 = np.dtype(np.uint8)
+_resize = lib.rkr_resize_bilinear_uint8
 #: The channels of an image as they are.
 _ORDERS = {1: b"\0", 3: b"\0\1\2", 4: b"\0\1\2\3"}
 
@@ -58,8 +59,10 @@ def resize_bilinear(
     Raises:
         MemoryError: No room for the temporary rows.
     """
-    if out is not None and channels is None and _resized_plainly(image, size, out):
-        return out
+    if channels is None:
+        resized = _resized_plainly(image, size, out)
+        if resized is not None:
+            return resized
     is_flat = isinstance(image, np.ndarray) and image.ndim == 2
     image = _plain_image(image[..., np.newaxis] if is_flat else image, "image")
     order = tuple(range(image.shape[2])) if channels is None else _channels(channels, image)
@@ -76,27 +79,36 @@ def resize_bilinear(
     return out
 
 
-def _resized_plainly(image: Any, size: Any, out: Any) -> bool:
-    """Resize arrays as most are, without the checks that take longer than a small image.
+def _resized_plainly(image: Any, size: Any, out: Any) -> NDArray[np.uint8] | None:
+    """Resize arrays as most are, with few checks: all of them take longer than a small image.
 
     Returns:
-        Whether it is done: everything else, and what the kernel refuses, is the caller's.
+        The result; None: the caller resizes, or tells what is wrong.
     """
     if not (
-        is_plain(image)
-        and is_plain(out)
-        and out.flags.writeable
+        type(image) is np.ndarray
+        and image.dtype is _UINT8
         and image.ndim == 3
-        and type(size) is tuple
-        and list(map(type, size)) == [int, int]
-        and out.shape == (*size, image.shape[2])
         and image.shape[2] in _ORDERS
+        and image.flags.c_contiguous
+        and type(size) is tuple
+        and len(size) == 2
+        and type(size[0]) is type(size[1]) is int
     ):
-        return False
+        return None
     (height, width, n), (rows, row) = image.shape, size
-    source = address(image), image.nbytes, height, width, width * n, n
-    target = address(out), out.nbytes, rows, row, row * n, n
-    return bool(lib.rkr_resize_bilinear_uint8(*source, *target, _ORDERS[n]) == lib.RKR_OK)
+    if out is None and 0 < rows <= MAX_SIDE and 0 < row <= MAX_SIDE:
+        out = np.empty((rows, row, n), np.uint8)
+    elif not (
+        type(out) is np.ndarray
+        and out.dtype is _UINT8
+        and out.shape == (rows, row, n)
+        and out.flags.carray
+    ):
+        return None
+    source = untyped(image), image.nbytes, height, width, width * n, n
+    target = untyped(out), out.nbytes, rows, row, row * n, n
+    return None if _resize(*source, *target, _ORDERS[n]) else out
 
 
 def is_plain(array: Any) -> bool:
