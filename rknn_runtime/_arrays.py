@@ -225,7 +225,7 @@ def are_same(known: Sequence[weakref.ref[Array]], arrays: Sequence[Array]) -> bo
     """Tell whether the arrays are those that are known."""
     if len(known) != len(arrays):
         return False
-    return all(ref() is array for ref, array in zip(known, arrays))
+    return all(map(operator.is_, [ref() for ref in known], arrays))
 
 
 def _span(array: Array) -> tuple[int, int]:

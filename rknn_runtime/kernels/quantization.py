@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -169,6 +170,24 @@ def dequantize_nc1hwc2(
     Returns:
         ``out``, or a new array.
     """
+    shape, write = unpacking(src, channels, zero_point, scale, height, width, layout)
+    return write(result(out, shape, _FLOAT32))
+
+
+def unpacking(
+    src: Array,
+    channels: SupportsIndex,
+    zero_point: SupportsIndex,
+    scale: float,
+    height: SupportsIndex | None,
+    width: SupportsIndex | None,
+    layout: Layout | str,
+) -> tuple[tuple[int, ...], Callable[[Array], Array]]:
+    """Check the arguments of `dequantize_nc1hwc2` once, for many calls.
+
+    Returns:
+        The shape of the result, and a function that writes it to a checked array and returns that.
+    """
     src = source(src, "src", _TYPES, "N, C1, H, W, C2")
     n, c, h, w, c1, plane, c2 = packed(src.shape, channels, height, width)
     kernel = _UNPACK.get(layout)
@@ -183,14 +202,17 @@ def dequantize_nc1hwc2(
             "zero_point, scale: expected 0 and 1 (or 0) for float16, which is not quantized, got "
             f"{zero_point!r} and {scale!r}"
         )
-    out = result(out, (n, c, h, w) if kernel is _UNPACK["NCHW"] else (n, h, w, c), _FLOAT32)
-    status = kernel(
-        _TYPES[src.dtype], untyped(src), src.size, pointer(out), out.size,
-        n, c, h * w, c1, plane, c2, zero_point, scale,
-    )  # fmt: skip
-    if status:
-        check_status(status, "dequantize_nc1hwc2")
-    return out
+    shape = (n, c, h, w) if kernel is _UNPACK["NCHW"] else (n, h, w, c)
+    begin = _TYPES[src.dtype], untyped(src), src.size
+    end = n, c, h * w, c1, plane, c2, zero_point, scale
+
+    def write(out: Array) -> Array:
+        status = kernel(*begin, pointer(out), out.size, *end)
+        if status:
+            check_status(status, "dequantize_nc1hwc2")
+        return out
+
+    return shape, write
 
 
 def _affine(zero_point: SupportsIndex, scale: float, dtype: np.dtype[Any]) -> tuple[int, float]:

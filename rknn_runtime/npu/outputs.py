@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -152,6 +152,8 @@ class OutputBinding(Binding):
         self._unpack = layout.nc1hwc2_to_nhwc if attr.is_nhwc else layout.nc1hwc2_to_nchw
         if self._is_packed:
             _, self._channels, self._height, self._width = attr.nchw_shape
+        #: Writes the native array as float32; made by the first `read`.
+        self._dequantize: Callable[[Array], Array] | None = None
         #: From the order in memory to the logical one.
         self._axes = (0, 3, 1, 2) if attr.stored.is_nhwc and not attr.is_nhwc else None
 
@@ -160,6 +162,10 @@ class OutputBinding(Binding):
         if out is None:
             return self._results.arrays()[0]
         return result(out, self.attr.shape, _FLOAT32)
+
+    def _drop(self) -> None:
+        super()._drop()
+        self._dequantize = None
 
     def forget(self) -> None:
         """Drop the private array, and the memory for results."""
@@ -171,22 +177,24 @@ class OutputBinding(Binding):
 
         It is checked before, so that no exception of a kernel holds the private array.
         """
-        array = self._array if self._array is not None else self.private()
+        if self._dequantize is not None:
+            return self._dequantize(out)
+        array = self.private()
         if not self._is_packed:
             if self._axes is not None:
                 array = np.ascontiguousarray(array.transpose(self._axes))
             return self._real(array, out)
         if (self._is_quantized and self.dtype in _QUANTIZED) or self.dtype == _FLOAT16:
-            return quantization.dequantize_nc1hwc2(
+            _, self._dequantize = quantization.unpacking(
                 array,
                 self._channels,
                 self._zero_point,
                 self._scale,
-                height=self._height,
-                width=self._width,
-                layout=self.attr.layout,
-                out=out,
+                self._height,
+                self._width,
+                self.attr.layout,
             )
+            return self._dequantize(out)
         values = self._unpack(array, self._channels, height=self._height, width=self._width)
         return self._real(values, out)
 

@@ -85,16 +85,23 @@ def test_a_refused_input_does_not_keep_the_model_open(control, kind, wrong):
 
 def test_close_is_refused_while_a_traceback_holds_memory(control, monkeypatch):
     """What interrupts a kernel has its arrays in the traceback: no debugger reads freed memory."""
+    unpacking, interrupts = quantization.unpacking, [KeyboardInterrupt]
 
-    def interrupted(src, *_, **__):
-        raise KeyboardInterrupt
+    def interrupted(*arguments):
+        shape, write = unpacking(*arguments)
+
+        def write_later(out):
+            if interrupts:
+                raise interrupts.pop()
+            return write(out)
+
+        return shape, write_later
 
     case = recorded()
     model = Model(case.data, library="sim")
-    with monkeypatch.context() as patch:
-        patch.setattr(quantization, "dequantize_nc1hwc2", interrupted)
-        with pytest.raises(KeyboardInterrupt) as caught:
-            model(FRAME)
+    monkeypatch.setattr(quantization, "unpacking", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model(FRAME)
     with pytest.raises(BufferError, match="tracebacks that hold output 0 'map'"):
         model.close()
     assert not model.is_closed
