@@ -133,9 +133,8 @@ static bool is_in_chunks(const rkr_tensor_view *view) {
  * upper byte, as a signed number, and the complement of its channel in the lower one: the higher
  * lane is the higher score, or the first of equals. Register i is of cell i (and, with AVX2, of
  * cell i + CHUNK). */
-RKR_VECTOR_INLINE void label_chunks_of(const rkr_tensor_view *view, uint32_t cell, uint32_t c2,
-                                       uint8_t *labels) {
-    const uint32_t channels = view->channels, last = view->width - RKR_LANES;
+RKR_VECTOR static void label_chunks(const rkr_tensor_view *view, uint32_t cell, uint8_t *labels) {
+    const uint32_t c2 = view->c2, channels = view->channels, last = view->width - RKR_LANES;
     const int32_t flip = view->type == RKNN_TENSOR_UINT8 ? INT16_MIN : 0;
     int16_t first_order[RKR_LANES], limits[RKR_LANES];
     for (uint32_t i = 0; i < RKR_LANES; i++) {
@@ -169,13 +168,6 @@ RKR_VECTOR_INLINE void label_chunks_of(const rkr_tensor_view *view, uint32_t cel
     }
 }
 
-RKR_VECTOR static void label_chunks(const rkr_tensor_view *view, uint32_t cell, uint8_t *labels) {
-    if (view->c2 == CHUNK) {
-        label_chunks_of(view, cell, CHUNK, labels);
-    } else {
-        label_chunks_of(view, cell, 2 * CHUNK, labels);
-    }
-}
 #else
 static bool is_in_chunks(const rkr_tensor_view *view) {
     (void)view;
