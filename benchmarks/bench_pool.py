@@ -9,6 +9,8 @@ Python's share are measured. One run takes the same model and frames through:
 * frames that arrive in bursts, from a camera and at 50, 80 and 95 % of the cores' capacity, and
   `Pool.map`, against ez-rknn-async if it is installed, two threads a core: milliseconds from
   arrival to result, CPU time and voluntary context switches;
+* a second model on the crops of the first (``map(then=)``), as a share of the cores' capacity,
+  against frames one after another whose crops are submitted together;
 * where the time of a pool's frame goes, phase by phase;
 * how late an event loop wakes while it awaits frames, against one that sleeps instead, in all and
   without the time for which the loop's thread was ready and Linux gave it no CPU;
@@ -190,6 +192,36 @@ def throughput(data: bytes, control: Control) -> None:
     control.set_latency(0)
 
 
+def cascade(data: bytes, control: Control) -> None:
+    """Two pools on the same cores."""
+    print(f"\na second model on crops, run time 5 ms\n  {'':21}{'map(then=)':>12}{'by hand':>10}")
+    part = frames(1)[0]
+    for cores, crops in ((3, 1), (3, 4), (2, 4), (1, 4)):
+        images = frames(round(SECONDS * 200 * cores / (1 + crops)))
+        ideal_s = len(images) * (1 + crops) * 0.005 / cores
+        masks = CORES[:cores] * 2
+        with (
+            Pool(data, library="sim", core_masks=masks) as first,
+            Pool(data, library="sim", core_masks=masks) as second,
+        ):
+            control.set_latency(5000)
+            begin = time.perf_counter()
+            cut = [part] * crops
+            results = first.map(images, then=second, crop=lambda *_, cut=cut: cut)
+            for image, (given, (_, parts)) in zip(images, results):
+                assert given is image and len(parts) == crops
+            joined_s = time.perf_counter() - begin
+            begin = time.perf_counter()
+            for image in images:
+                first.submit(image).result()
+                for job in [second.submit(part) for part in cut]:
+                    job.result()
+            by_hand_s = time.perf_counter() - begin
+        shares = f"{ideal_s / joined_s:12.1%}{ideal_s / by_hand_s:10.1%}"
+        print(f"  {cores} cores, {crops} crops each{shares}")
+    control.set_latency(0)
+
+
 def phases(data: bytes, control: Control) -> None:
     """Where the time of a frame goes, as the pool itself says."""
     control.set_latency(5000)
@@ -315,6 +347,7 @@ def main() -> None:
     data, control = one_object(), Control()
     throughput(data, control)
     arrivals(data, options.rounds, options.seconds)
+    cascade(data, control)
     phases(data, control)
     latency(data, control)
     event_loop(data, control)
