@@ -111,7 +111,7 @@ def as_installed(source: str) -> str:
             lines[row - 1] = lines[row - 1][:column].rstrip()
     for text in private_docstrings(ast.parse(source)):
         first, last = text.lineno - 1, text.end_lineno or 0
-        lines[first:last] = ['""'.rjust(text.col_offset + 2), *[""] * (last - first - 1)]
+        lines[first:last] = [""] * (last - first)
     return "\n".join(lines)
 
 

@@ -22,8 +22,8 @@ ROOMS = {
     "sim": {"api", "drivers", "emulator", "modelfile"},
     "open": {"api", "drivers", "emulator", "modelfile"},
 }
-#: Where `csrc/rkr.h` and the headers of declarations belong: below all rooms.
-GROUND = {"rkr.h", "decl"}
+#: Where `csrc/rkr.h`, the headers of declarations and of the CPU belong: below all rooms.
+GROUND = {"rkr.h", "decl", "x86.h"}
 
 if not CSRC.exists():
     pytest.skip("needs the C sources of the checkout", allow_module_level=True)

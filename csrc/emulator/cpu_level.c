@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "x86.h"
+
 #if EMU_HAVE_ARM64
 #include <sys/auxv.h>
 #ifndef HWCAP_ASIMDDP
@@ -16,8 +18,7 @@
 
 static int best_level(void) {
 #if EMU_HAVE_X86
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    if (x86_has_avx2()) {
         return EMU_CPU_AVX2;
     }
 #elif EMU_HAVE_ARM64

@@ -4,20 +4,14 @@
 #include "kernels/cpu.h"
 
 #include <stdatomic.h>
-#if RKR_HAVE_AVX2
-#include <cpuid.h>
-#endif
+
+#include "x86.h"
 
 static atomic_int selected_level = RKR_CPU_PLAIN;
 
 int rkr_cpu_best(void) {
 #if RKR_HAVE_AVX2
-    /* "avx2" also asks whether the system saves the wide registers; compilers of 2020 do
-     * not know the word "f16c". */
-    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || __get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 ||
-        (ecx & bit_F16C) == 0) {
+    if (!x86_has_avx2()) {
         return RKR_CPU_PLAIN;
     }
 #endif

@@ -99,17 +99,17 @@ def test_python_is_that_of_the_sources(wheel, check):
     """Comments and what `_x` says may be left out, and nothing else, not even a line."""
     source = wheel.source / "rknn_runtime" / "__init__.py"
     source.write_text('# A comment.\ndef _x():\n    """X."""\n    return 1\n', "utf-8")
-    wheel.files["rknn_runtime/__init__.py"] = b'\ndef _x():\n    ""\n    return 1\n'
+    wheel.files["rknn_runtime/__init__.py"] = b"\ndef _x():\n\n    return 1\n"
     assert wheel.faults(check) == []
     for other in (
-        b'def _x():\n    ""\n    return 1\n',
-        b"\ndef _x():\n\n    return 1\n",
-        b'\ndef _x():\n    ""\n    return 2\n',
+        b"def _x():\n\n    return 1\n",
+        b"\ndef _x():\n    return 1\n",
+        b"\ndef _x():\n\n    return 2\n",
     ):
         wheel.files["rknn_runtime/__init__.py"] = other
         assert wheel.faults(check) == ["rknn_runtime/__init__.py: another program than its source"]
     source.write_text('def x():\n    """X."""\n    return 1\n', "utf-8")
-    wheel.files["rknn_runtime/__init__.py"] = b'def x():\n    ""\n    return 1\n'
+    wheel.files["rknn_runtime/__init__.py"] = b"def x():\n\n    return 1\n"
     assert wheel.faults(check) == ["rknn_runtime/__init__.py: another program than its source"]
 
 

@@ -161,8 +161,6 @@ def compiler_environment(target: Target, headers: Path) -> dict[str, str]:
     if target.machine == "armv7l":
         compiler += " -mcpu=generic+v7a+neon+thumb_mode"  # Thumb, as Debian's armhf: 28 % less code
         libraries = f" {find_libgcc_armhf()} -rtlib=none"
-    elif target.machine == "x86_64":  # zig lacks the helper that asks for the CPU's features
-        libraries = f" {run('cc', '-print-libgcc-file-name').strip()}"
     kept = {k: v for k, v in os.environ.items() if k not in ("CPPFLAGS", "PYTHONPATH")}
     return {
         **kept,

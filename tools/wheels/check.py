@@ -112,7 +112,7 @@ def program(source: bytes) -> str:
 
 
 def drop_docstrings(node: ast.AST, *, is_private: bool) -> None:
-    """Replace the docstrings of private functions and undecorated classes by ``pass``."""
+    """Take away the docstrings of private functions and undecorated classes."""
     for child in ast.iter_child_nodes(node):
         is_inside = is_private
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -120,8 +120,7 @@ def drop_docstrings(node: ast.AST, *, is_private: bool) -> None:
             has_text = ast.get_docstring(child) is not None and len(child.body) > 1
             is_made = isinstance(child, ast.ClassDef) and child.decorator_list
             if is_inside and has_text and not is_made:
-                first = child.body[0]
-                child.body[0] = ast.Pass(lineno=first.lineno, col_offset=first.col_offset)
+                del child.body[0]
         drop_docstrings(child, is_private=is_inside)
 
 
