@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from nets import Net, onnx
+from paths import PROJECT
 from planting.text import words_map
 
 from rknn_runtime import convert
@@ -435,6 +436,18 @@ def test_float16_that_misses_the_target_ends_the_climb(tmp_path, frames, monkeyp
     climb = bench.climb(0.99)
     assert climb.reason == "not even float16 reaches the target"
     assert [rung.name for rung in climb.rungs].count("float16") == 1
+
+
+def test_layers_that_pass_values_on_share_a_range():
+    """As the file has it: pools and their concatenation, and what is enlarged."""
+    layout = Int8Layout.read(PROJECT / "examples/models/shapes_rk3588.rknn")
+    shared = [{name.rpartition("/")[2] for name in group} for group in layout.groups]
+    assert shared.count({"Relu_output_0", "Resize_output_0"}) == 2
+    assert {"Relu_output_0", "MaxPool_output_0", "Concat_output_0"} in shared
+    assert sorted(name for group in layout.groups for name in group) == sorted(layout.ranges)
+    for group in layout.groups:
+        assert len({layout.ranges[name] for name in group}) == 1
+    assert all(low <= 0 <= high for low, high in layout.ranges.values())
 
 
 def test_of_two_files_that_reach_the_target_the_faster_is_better():

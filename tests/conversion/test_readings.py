@@ -188,6 +188,25 @@ def test_normalization_of_the_zoo() -> None:
     assert found.cure.endswith("--for SOC --color BGR --mean 0,0,0 --std 1,1,1")
 
 
+def test_networks_of_numbers_have_no_reading(tmp_path: Path) -> None:
+    """Photos say nothing of them, nor of images of five channels."""
+    helper = pytest.importorskip("onnx").helper
+    ends = [helper.make_tensor_value_info(each, 1, [1, 8]) for each in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", ends[:1], ends[1:])
+    network = tmp_path / "x.onnx"
+    network.write_bytes(helper.make_model(graph).SerializeToString())
+    models = [DATA / "models" / f"{name}_rk3588.rknn" for name in ("ic5", "rank1_in_vec")]
+    for path in (network, *models):
+        with pytest.raises(ValueError, match="that takes one image, got another"):
+            try_readings(path, [SCENE])
+
+
+def test_no_photo_is_no_reading() -> None:
+    """An empty list is refused, as it would confirm everything."""
+    with pytest.raises(ValueError, match="photos: expected at least one"):
+        try_readings(SHAPES, [])
+
+
 def test_photos_that_show_nothing(tmp_path: Path) -> None:
     """Not sure is an answer."""
     path = tmp_path / "grey.png"

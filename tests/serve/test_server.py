@@ -380,6 +380,32 @@ def test_a_token_that_is_no_text():
         Server(LiveView(), dict, token="\udcff")
 
 
+BLACK = np.zeros((2, 2, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: LiveView(draw=1), TypeError, "draw: expected a bool, got 1"),
+        (lambda: LiveView().publish([], FOUND, {}), TypeError, "array of uint8, got list"),
+        (lambda: LiveView().publish(BLACK + 1.0, FOUND, {}), TypeError, "uint8, got float64"),
+        (lambda: LiveView().publish(BLACK[0], FOUND, {}), ValueError, "(H, W, 3), got (2, 3)"),
+        (lambda: LiveView().publish(BLACK[:0], FOUND, {}), ValueError, "got (0, 2, 3)"),
+        (
+            lambda: LiveView().publish(np.repeat(BLACK, 32768, 0), FOUND, {}),
+            ValueError, "up to 65500 pixels a side, got (65536, 2, 3)",
+        ),
+        (lambda: LiveView().publish(BLACK, 3, {}), TypeError, "result of a task, got int"),
+        (lambda: Server(None, dict), TypeError, "view: expected a LiveView, got None"),
+        (lambda: Server(LiveView(), {}), TypeError, "status: expected a callable, got {}"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_shown_is_refused(call, error, words):
+    """Before a viewer gets it."""
+    with pytest.raises(error, match=re.escape(words)):
+        call()
+
+
 def is_open(client: socket.socket) -> bool:
     client.setblocking(False)
     try:
