@@ -7,31 +7,32 @@
  * found first, which compilers make vector code of, then where it is. */
 #include "decode/softmax.h"
 #include "decode/view.h"
+#include "kernels/cpu.h"
 
 /* Neighbours whose highest is found before the first of them that is as high. */
 #define CHUNK 256u
 
-#define HIGHEST(name, type, order)                                             \
-    static uint32_t highest_##name(const type *src, uint32_t n, type *value) { \
-        type best = order(src[0]);                                             \
-        uint32_t at = 0;                                                       \
-        for (uint32_t first = 0; first < n; first += CHUNK) {                  \
-            const uint32_t end = n - first < CHUNK ? n : first + CHUNK;        \
-            type highest = best;                                               \
-            for (uint32_t i = first; i < end; i++) {                           \
-                const type here = order(src[i]);                               \
-                highest = here > highest ? here : highest;                     \
-            }                                                                  \
-            if (highest > best) {                                              \
-                best = highest;                                                \
-                at = first;                                                    \
-            }                                                                  \
-        }                                                                      \
-        while (order(src[at]) != best) {                                       \
-            at++;                                                              \
-        }                                                                      \
-        *value = best;                                                         \
-        return at;                                                             \
+#define HIGHEST(name, attribute, type, order)                                            \
+    attribute static uint32_t highest_##name(const type *src, uint32_t n, type *value) { \
+        type best = order(src[0]);                                                       \
+        uint32_t at = 0;                                                                 \
+        for (uint32_t first = 0; first < n; first += CHUNK) {                            \
+            const uint32_t end = n - first < CHUNK ? n : first + CHUNK;                  \
+            type highest = best;                                                         \
+            for (uint32_t i = first; i < end; i++) {                                     \
+                const type here = order(src[i]);                                         \
+                highest = here > highest ? here : highest;                               \
+            }                                                                            \
+            if (highest > best) {                                                        \
+                best = highest;                                                          \
+                at = first;                                                              \
+            }                                                                            \
+        }                                                                                \
+        while (order(src[at]) != best) {                                                 \
+            at++;                                                                        \
+        }                                                                                \
+        *value = best;                                                                   \
+        return at;                                                                       \
     }
 
 #define PLAIN(x) (x)
@@ -40,8 +41,22 @@
 #define HALF(x) ((int16_t)((x) ^ (((x) >> 15) & 0x7fff)))
 #define HALF_INFINITY 0x7c00
 
-HIGHEST(int8, int8_t, PLAIN)
-HIGHEST(half, int16_t, HALF)
+HIGHEST(int8, , int8_t, PLAIN)
+HIGHEST(half, , int16_t, HALF)
+#if RKR_HAVE_AVX2
+HIGHEST(int8_vector, RKR_VECTOR, int8_t, PLAIN)
+HIGHEST(half_vector, RKR_VECTOR, int16_t, HALF)
+#else
+#define highest_int8_vector highest_int8
+#define highest_half_vector highest_half
+#endif
+
+typedef uint32_t highest_int8_fn(const int8_t *src, uint32_t n, int8_t *value);
+typedef uint32_t highest_half_fn(const int16_t *src, uint32_t n, int16_t *value);
+static highest_int8_fn *const HIGHEST_INT8[RKR_CPU_LEVELS] =
+    RKR_VARIANTS(highest_int8, highest_int8_vector);
+static highest_half_fn *const HIGHEST_HALF[RKR_CPU_LEVELS] =
+    RKR_VARIANTS(highest_half, highest_half_vector);
 
 /* The highest channel of a step, the first of equals. */
 static uint32_t best_of(const rkr_tensor_view *view, uint32_t cell) {
@@ -49,14 +64,15 @@ static uint32_t best_of(const rkr_tensor_view *view, uint32_t cell) {
     const bool is_half = view->type == RKNN_TENSOR_FLOAT16;
     if ((view->type == RKNN_TENSOR_INT8 || is_half) && view->c2 > 1) {
         int32_t highest = INT32_MIN;
+        const int level = rkr_cpu_level();
         for (uint32_t first = 0; first < view->channels; first += view->c2) {
             const uint32_t left = view->channels - first, n = left < view->c2 ? left : view->c2;
             const size_t at = ((size_t)(first / view->c2) * view->plane + cell) * view->c2;
             int16_t half = 0;
             int8_t byte = 0;
-            const uint32_t found = is_half
-                                       ? highest_half((const int16_t *)view->data + at, n, &half)
-                                       : highest_int8((const int8_t *)view->data + at, n, &byte);
+            const uint32_t found =
+                is_half ? HIGHEST_HALF[level]((const int16_t *)view->data + at, n, &half)
+                        : HIGHEST_INT8[level]((const int8_t *)view->data + at, n, &byte);
             const int32_t value = is_half ? half : byte;
             if (value > highest) {
                 highest = value;

@@ -10,12 +10,15 @@ import pytest
 from native_tensors import attribute, deliver
 from planting import DELIVERIES
 from reference import text as reference
+from variants import variant
 
 from rknn_runtime._arrays import pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.vision.heads.text import TextBoxDecoder, TextLineDecoder
 from rknn_runtime.vision.letterbox import letterbox
+
+__all__ = ["variant"]
 
 SIZE = (96, 128)
 OPTIONS = {"threshold": 0.3, "box_threshold": 0.6}
@@ -252,7 +255,7 @@ def expected_of(real, texts, blank):
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float16", "float32"])
 @pytest.mark.parametrize("form", ["c2=16", "padded", "nchw", "nhwc", "rank3", "transposed"])
-def test_the_best_of_each_step(dtype, form):
+def test_the_best_of_each_step(variant, dtype, form):
     """In every layout: repeats are one, blanks go; the confidence is the characters' mean."""
     scores = steps()
     attr, raw, real = deliver(laid(scores), dtype, form)
@@ -294,7 +297,7 @@ def test_the_most_probable_text_of_all_ways_to_write_it(dtype):
     assert TextLineDecoder(attr, CHARACTERS, beam=3)(raw)[0] == greedy
 
 
-def test_many_classes():
+def test_many_classes(variant):
     """Thousands of characters, as of Chinese, and NaN, which loses."""
     scores = steps(20, 6625, 3)
     scores[3, ::2] = np.nan
