@@ -39,7 +39,8 @@ def detect(model: Model, image, vectors: np.ndarray, words: list[str], conf: flo
     texts = np.zeros(model.inputs[1].shape, np.float32)
     texts.reshape(-1, vectors.shape[1])[: len(vectors)] = vectors
     model.run(pixels, texts)
-    reading = find_head(model.outputs, (rows, columns))
+    # Scores of classes, then distances as of YOLOv6, for each scale.
+    reading = find_head(model.outputs, (rows, columns), "yolov6")
     decoder = reading.make(conf_threshold=conf)
     raw = [model.output_raw(i) for i in range(len(model.outputs))]
     found = decoder(raw, transform)

@@ -88,7 +88,7 @@ def test_objects_of_words(tmp_path, monkeypatch, capsys):
     ids = [("ids", (1, 20), {"dtype": TensorType.INT64, "zero_point": None, "scale": None})]
     text = bundle(tmp_path / "t.rknn", ids, [np.ones((1, 512))])
     scene = Scene(3, (64, 64), (8, 16, 32), 80)
-    tensors = [x[None] for scale in planted(scene, 16) for x in scale]
+    tensors = [x[None] for box, score in planted(scene, 1) for x in (score, box)]  # as the zoo's
     world = bundle(tmp_path / "w.rknn", [pixels(64), ("texts", (1, 80, 512), FLOAT)], tensors)
     Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
     words = ["disc"] + ["star"] * int(scene.class_id.max())
