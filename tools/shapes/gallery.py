@@ -7,7 +7,8 @@
 ``detect.jpg`` shows the objects that the example detector finds on the simulated NPU,
 ``tracks.jpg`` those that it follows,
 ``faces.jpg``, ``classes.jpg``, ``inside.jpg``, ``poses.jpg`` and ``text.jpg`` what the small
-networks of tasks.py find in images that were picked for it. No net is trained for ``segment.jpg``,
+networks of tasks.py find in images that were picked for it, ``embeddings.jpg`` how alike the
+vectors of embedding.py's network are. No net is trained for ``segment.jpg``,
 ``oriented.jpg`` and ``pose.jpg``: they show the drawing alone, of the true masks, rectangles and
 joints of scenes made up for it.
 """
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import embedding
 import figures
 import numpy as np
 import scenes
@@ -29,6 +31,7 @@ from PIL import Image, ImageDraw
 from rknn_runtime import (
     Detections,
     Detector,
+    Embedder,
     MapEstimator,
     Model,
     PoseEstimator,
@@ -44,7 +47,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SIZE = 320
 #: Seeds of what is drawn, which no network was trained on.
 SCENE, FACES, FIGURES, WORDS = 3_000_076, 3_000_002, 3_000_002, 3_000_010
-MOVING = 3_000_003
+MOVING, CROPS = 3_000_003, 3_000_318
 NETWORKS = ROOT / "tools" / "shapes" / "networks"
 
 
@@ -155,6 +158,24 @@ def text() -> Any:
         return reader(image).draw(Image.fromarray(image))
 
 
+def embeddings() -> Any:
+    """Draw the cosines of crops of three shapes, with the crops at their sides."""
+    seeds = [CROPS + kind + 6 * i for kind in (0, 3, 5) for i in range(4)]
+    crops = [embedding.crop(seed)[0] for seed in seeds]
+    with Embedder.open(NETWORKS / "embedding_rk3588.rknn", library="sim") as embedder:
+        vectors = embedder.batch(crops)
+    cosines = np.clip(embedder.similarity(vectors, vectors), 0, 1)[:, :, None]
+    blue = np.round(255 + cosines * (np.array([30, 70, 160]) - 255)).astype(np.uint8)
+    side, n = embedding.SIZE // 2, len(crops)
+    image = Image.new("RGB", ((n + 1) * side, (n + 1) * side), "white")
+    image.paste(Image.fromarray(blue).resize((n * side, n * side), Image.NEAREST), (side, side))
+    for i, each in enumerate(crops):
+        small = Image.fromarray(each).resize((side, side))
+        image.paste(small, ((i + 1) * side, 0))
+        image.paste(small, (0, (i + 1) * side))
+    return image
+
+
 def moving(seed: int, frames: int = 40) -> Iterator[np.ndarray]:
     """Draw a scene whose shapes move and cross each other."""
     rng = np.random.default_rng(seed)
@@ -213,7 +234,9 @@ def main() -> None:
     """Draw all of them."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images"
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (detect, segment, oriented, pose, classes, inside, faces, poses, text, tracks):
+    for make in (
+        detect, segment, oriented, pose, classes, inside, faces, poses, text, tracks, embeddings,
+    ):  # fmt: skip
         path = folder / f"{make.__name__}.jpg"
         make().convert("RGB").save(path, quality=88, optimize=True)
         print(f"{path}: {path.stat().st_size} bytes")
