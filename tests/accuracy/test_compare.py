@@ -18,8 +18,10 @@ from rknn_runtime import Detector, GeneralModel, Model, TensorType
 from rknn_runtime.cli.main import main
 from rknn_runtime.conversion.accuracy import average_precision, compare
 from rknn_runtime.conversion.html import for_page
+from rknn_runtime.conversion.sides import Decoding, OnnxSide
 from rknn_runtime.conversion.verdict import Advice, example_of, verdict_part
 from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.sim import (
     Record,
     bundle_from_arrays,
@@ -267,6 +269,21 @@ def test_misuse_is_told(sides, frames, options, error, message) -> None:
     """The error names the expected value."""
     with pytest.raises(error, match=message):
         compare(*sides, frames, **options)
+
+
+def test_frames_that_do_not_fit_a_network_in_float() -> None:
+    """Their number, the number of normalizations, and what is no image to detect in."""
+    pytest.importorskip("onnxruntime")
+    onnx, frame = (PROJECT / "examples/models/shapes.onnx").read_bytes(), np.zeros((1, 224, 224, 3))
+    one = Preprocessing((0.0,) * 3, (255.0,) * 3, rgb2bgr=False)
+    with pytest.raises(ValueError, match="frames: expected 1 arrays each, got 2"):
+        OnnxSide(onnx, "x", None).feed([frame, frame])
+    with pytest.raises(ValueError, match=r"expected one per input \(1\), got 2"):
+        OnnxSide(onnx, "x", (one, one)).feed([frame])
+    decoding = Decoding([OnnxSide(onnx, "x", (one,))], {})
+    for frames in ([frame, frame], [frame[0, 0]], [frame[..., :2]]):
+        with pytest.raises(ValueError, match="expected one image to detect in"):
+            decoding.decode([[]], frames, None)
 
 
 def test_an_npz_that_is_no_recording(tmp_path: Path) -> None:

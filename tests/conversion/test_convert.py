@@ -162,6 +162,22 @@ def test_the_file_says_that_scores_are_logits(toolkit, network):
     assert said["options"] == {"logits": True}
 
 
+def test_labels_come_from_a_file(toolkit, network, tmp_path):
+    """And travel with the network."""
+    path = tmp_path / "names.txt"
+    path.write_text("".join(f"kind {i}\n" for i in range(CLASSES)))
+    convert(network, "rk3588", labels=path, environment=toolkit.folder, report=False)
+    assert "kind 2" in toolkit.calls["config"]["custom_string"]
+
+
+def test_shapes_are_given_to_networks_alone(toolkit, tmp_path, capsys):
+    """A file of another framework has no inputs that are open."""
+    words = ["convert", str(tmp_path / "x.tflite"), "--for", "rk3588", "--imgsz", "64"]
+    (tmp_path / "x.tflite").write_bytes(b"x")
+    assert main(words) == 1
+    assert "--imgsz, --shape: expected an .onnx file" in capsys.readouterr().err
+
+
 def test_the_graph_can_be_kept(toolkit, network):
     """Then Detector finds the head itself."""
     made = convert(network, "rk3588", keep_graph=True, environment=toolkit.folder)
