@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from bundles import one_object
 
 from rknn_runtime import CoreMask, Model
 from rknn_runtime._ffi import ffi, lib
+from rknn_runtime.errors import RknnStatusError
 from rknn_runtime.sim.control import Control
 from rknn_runtime.streams import Pool
+from rknn_runtime.streams.placement import npu_cores
 
 
 class Npu:
@@ -137,3 +140,35 @@ def test_a_runtime_that_refuses_to_move_a_context(caplog):
             assert [len(job.result(60)) for job in jobs] == [1] * 8
         finally:
             control.reset()
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3])
+@pytest.mark.parametrize("status", [lib.RKNN_ERR_FAIL, lib.RKNN_ERR_PARAM_INVALID])
+def test_the_cores_of_an_unknown_soc_are_tried(cores, status):
+    """Up to the first that the runtime refuses; then the model chooses its cores again."""
+    asked = []
+
+    def set_core_mask(mask):
+        asked.append(mask)
+        if mask.bit_length() > cores and mask:
+            raise RknnStatusError(status, "rknn_set_core_mask")
+
+    library = SimpleNamespace(has=lambda name: True)
+    model = SimpleNamespace(library=library, _known_cores=lambda: 0, set_core_mask=set_core_mask)
+    assert npu_cores(model) == cores
+    masks = [CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2]
+    assert asked == [*masks[: cores + 1], CoreMask.AUTO]
+
+
+def test_a_fault_is_not_taken_for_a_missing_core():
+    """Only the two statuses of an unknown core mean that; an older runtime has no such call."""
+
+    def set_core_mask(mask):
+        raise RknnStatusError(lib.RKNN_ERR_TIMEOUT, "rknn_set_core_mask")
+
+    library = SimpleNamespace(has=lambda name: True)
+    model = SimpleNamespace(library=library, _known_cores=lambda: 0, set_core_mask=set_core_mask)
+    with pytest.raises(RknnStatusError, match="failed with -2"):
+        npu_cores(model)
+    library.has = lambda name: False
+    assert npu_cores(model) == 1
