@@ -1,7 +1,4 @@
-"""Find the likely reasons why a converted model detects nothing, from its file alone.
-
-It looks at the head, at the ranges of the outputs and at the calibration, and says the cure.
-"""
+"""Find the likely reasons why a converted model detects nothing, from its file alone."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from rknn_runtime.vision.heads.outputs import (
     channels_first,
     checked_size,
     fitting,
-    may_be_raw,
+    looks_like_logits,
 )
 from rknn_runtime.vision.heads.parts import Part, parts_by_scale, parts_of_all
 from rknn_runtime.vision.heads.priors import PriorDecoder, place_anchor
@@ -155,7 +155,7 @@ def read_anchor_faces(
         if (
             not isinstance(form, str)
             and form.num_classes == 2 * POINTS + 1
-            and may_be_raw(outputs)
+            and all(attr.affine is None or looks_like_logits(attr) for attr in outputs)
             and has_scales
         ):
             return AnchorFaceForm(form, [])

@@ -127,11 +127,6 @@ def has_boxes_in_0_to_1(attr: TensorAttr, input_size: Size) -> bool:
     return representable(attr)[1] < min(input_size) / 4
 
 
-def may_be_raw(attrs: Outputs) -> bool:
-    """Tell whether outputs can hold points, which are no results of a sigmoid."""
-    return all(attr.affine is None or looks_like_logits(attr) for attr in attrs)
-
-
 def reaches_below_zero(attr: TensorAttr) -> bool:
     """Tell whether an integer output holds negative numbers, unlike the output of a sigmoid.
 
