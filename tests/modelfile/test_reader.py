@@ -308,6 +308,24 @@ def test_the_end_of_a_small_file_may_be_most_of_it() -> None:
         reader.read(model)
 
 
+VALID = "0 -0 7 -12 1.5 -0.25 1e5 1E5 1e+5 2.5e-07 -1e-9"
+INVALID = "00 01 -01 +1 .5 1. 1.e5 1e 1e+ 1e+-5 - -a"
+
+
+@pytest.mark.parametrize("number", f"{VALID} {INVALID}".split(" "))
+def test_numbers_of_the_trailer_are_those_of_json(number: str) -> None:
+    """Python's own reader is the judge."""
+    trailer = b'{"a": [%s]}' % number.encode()
+    model = handmade.standard_model([IMAGE], [FEATURES], trailer=trailer)
+    try:
+        json.loads(trailer)
+    except ValueError:
+        with pytest.raises(InvalidModelError, match="the JSON at its end is none"):
+            reader.read(model)
+    else:
+        reader.read(model)
+
+
 @pytest.mark.parametrize(
     ("soc", "word", "weights", "behind"),
     [
