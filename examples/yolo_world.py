@@ -36,9 +36,11 @@ def detect(model: Model, image, vectors: np.ndarray, words: list[str], conf: flo
     """Return the objects that a word names."""
     rows, columns = model.inputs[0].height, model.inputs[0].width
     pixels, transform = letterbox(image, (rows, columns), pad_value=0)
-    texts = np.zeros(model.inputs[1].shape, np.float32)
-    texts.reshape(-1, vectors.shape[1])[: len(vectors)] = vectors
-    model.run(pixels, texts)
+    # The network divides texts by their length, which zeros have none of; the first of equal
+    # classes counts.
+    count = model.inputs[1].shape[-2]
+    texts = vectors[np.minimum(np.arange(count), len(vectors) - 1)]
+    model.run(pixels, texts.reshape(model.inputs[1].shape))
     # Scores of classes, then distances as of YOLOv6, for each scale.
     reading = find_head(model.outputs, (rows, columns), "yolov6")
     decoder = reading.make(conf_threshold=conf)
