@@ -146,6 +146,7 @@ class BuildExt(build_ext):
         strip = [] if in_place else ["-Wl,-s", "-Wl,--hash-style=gnu"]
         (extension,) = self.extensions
         extension.extra_objects, extension.extra_link_args = [], strip
+        self.force = True  # an extension that is up to date would not be compiled, nor the others
         self.compiler.compile = partial(self.compile, self.compiler.compile, extension)
         super().build_extensions()
         for name, (folders, link_arguments) in LIBRARIES.items():
