@@ -34,10 +34,10 @@ int rkr_blend_stencil(const rkr_canvas *canvas, const uint8_t *stencil, size_t s
                       const uint8_t *color);
 
 /* Find places for `count` captions, each widths[i] x height pixels, in an image: at a corner of its
- * box, above, within or below, and where all those are taken over its own or over others. A box
- * is left, top, right, bottom in pixels, which may lie far outside; corners[i] is x and y of the
- * caption's upper left pixel, inside the image as far as that is large enough, or -1, -1 where
- * nothing of the box is in the image. An earlier caption is placed first.
+ * box, above, within or below. A box is left, top, right, bottom in pixels, which may lie far
+ * outside; corners[i] is x and y of the caption's upper left pixel, inside the image as far as that
+ * is large enough, or -1, -1 where nothing of the box is in the image or the caption would hide an
+ * earlier one or 40 % of a box. An earlier caption is placed first.
  *
  * RKR_ERR_ARGUMENT: a null pointer. RKR_ERR_NAN: a box with an infinite number or NaN.
  * RKR_ERR_SHAPE: a side of the image or of a caption that is below 0 or beyond 2^20.

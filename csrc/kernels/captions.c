@@ -2,7 +2,8 @@
  *
  * Where captions go. Each tries six places at the corners of its box, first those outside of it,
  * and takes the first that is free of captions; those that had to be moved up or down to be in
- * the image are tried after the others. Where none is free it takes the first that was tried. */
+ * the image are tried after the others. Where none is free it takes the first that was tried. Then
+ * captions go that hide too much of a box, or an earlier caption. */
 #include "rkr.h"
 
 #include <math.h>
@@ -11,6 +12,8 @@
 #define MAX_SIDE ((int32_t)1 << 20)
 /* Beyond every image, and exact in float. */
 #define FAR 16777216.0f
+/* The part of a box that a caption may hide. */
+#define MOST_HIDDEN 0.4
 
 typedef struct {
     int32_t left, top, right, bottom;
@@ -71,6 +74,22 @@ static void place(const box *b, const int32_t *widths, size_t i, int32_t height,
     }
 }
 
+/* Whether a caption hides too much of a box, its own or another, or an earlier caption. */
+static bool hides(const float *boxes, const int32_t *widths, size_t count, size_t i, int32_t height,
+                  const int32_t *corners) {
+    const int32_t left = corners[2 * i], top = corners[2 * i + 1];
+    for (const float *b = boxes; b < boxes + 4 * count; b += 4) {
+        const double x1 = b[0], y1 = b[1], x2 = b[2], y2 = b[3];
+        const double across = fmin(left + widths[i], x2) - fmax(left, x1);
+        const double down = fmin(top + height, y2) - fmax(top, y1);
+        const double hidden = fmax(across, 0.0) * fmax(down, 0.0);
+        if (hidden > MOST_HIDDEN * fmax((x2 - x1) * (y2 - y1), 1.0)) {
+            return true;
+        }
+    }
+    return !is_free(corners, widths, i, left, top, widths[i], height);
+}
+
 int rkr_place_captions(const float *boxes, const int32_t *widths, size_t count, int32_t height,
                        int32_t image_height, int32_t image_width, int32_t *corners) {
     if (count > 0 && (boxes == NULL || widths == NULL || corners == NULL)) {
@@ -99,6 +118,11 @@ int rkr_place_captions(const float *boxes, const int32_t *widths, size_t count, 
             corners[2 * i] = corners[2 * i + 1] = -1;
         } else {
             place(&b, widths, i, height, image_height, image_width, corners);
+        }
+    }
+    for (size_t i = count; i-- > 0;) { /* later ones do not matter to earlier ones */
+        if (corners[2 * i] >= 0 && hides(boxes, widths, count, i, height, corners)) {
+            corners[2 * i] = corners[2 * i + 1] = -1;
         }
     }
     return RKR_OK;

@@ -101,7 +101,8 @@ def place_captions(
         size: Height and width of the image.
 
     Returns:
-        ``(n, 2) int32``: x and y of their upper left pixels; -1, -1 for a box outside.
+        ``(n, 2) int32``: x and y of their upper left pixels; -1, -1 for a box outside, and for a
+        caption that would hide an earlier one or 40 % of a box.
     """
     n = len(boxes)
     _check(boxes, "boxes", (n, 4), np.float32)

@@ -39,8 +39,6 @@ _PALETTE = bytes.fromhex(
 
 #: Opacity of a mask, of 255: inside, and at the edge.
 _TINT, _TINT_EDGE = 115, 204
-#: The part of a box that no caption hides.
-_HIDDEN = 0.4
 #: Left and right limbs.
 LIMBS: tuple[Color, Color] = (0, 160, 255), (255, 130, 20)
 #: CJK fonts have some 20 MB.
@@ -473,24 +471,6 @@ def _load_font(path: str | None, size: int) -> _Font:
     return _Font(fonts.load_default(), max(1, size // 11))
 
 
-def _hides(
-    corners: NDArray[np.int32], widths: NDArray[Any], height: int, boxes: NDArray[np.float32]
-) -> NDArray[np.bool_]:
-    """Tell which captions hide most of a box, their own or another, or an earlier caption."""
-    first_x, first_y = corners.T.astype(np.float64)
-    last_x = first_x + widths
-    x1, y1, x2, y2 = boxes.T.astype(np.float64)
-    left, top, right = first_x[:, None], first_y[:, None], last_x[:, None]
-    across = np.minimum(right, x2) - np.maximum(left, x1)
-    down = np.minimum(top + height, y2) - np.maximum(top, y1)
-    least = _HIDDEN * np.maximum((x2 - x1) * (y2 - y1), 1)
-    hides = np.maximum(across, 0) * np.maximum(down, 0) > least
-    meets = (left < last_x) & (first_x < right) & (abs(top - first_y) < height)
-    hides |= np.tril(meets, -1) & (first_x >= 0)
-    is_hiding: NDArray[np.bool_] = hides.any(axis=1)
-    return is_hiding
-
-
 class _CaptionWriter:
     """Writes captions inside the image, without overlap if there is room.
 
@@ -522,9 +502,8 @@ class _CaptionWriter:
         """Put each caption at a corner of its box, where it hides no earlier caption."""
         widths, height = self._fit(captions)
         size = self._canvas.height, self._canvas.width
-        corners = place_captions(boxes, np.array(widths, np.int32), height, size)
-        corners[_hides(corners, np.array(widths), height, boxes)] = -1
-        self._corners = corners.tolist()
+        placed = place_captions(boxes, np.array(widths, np.int32), height, size)
+        self._corners = placed.tolist()
 
     def _fitting(self, name: str, percent: str, room: int) -> tuple[str, str]:
         """Shorten a name so that it and the percentage fit, with dots at its end."""

@@ -74,4 +74,20 @@ def place_captions(boxes, widths, height, size):
         field = (free or fields)[0]
         taken.append(field)
         corners.append(field[:2])
-    return np.array(corners, np.int32).reshape(-1, 2)
+    corners = np.array(corners, np.int32).reshape(-1, 2)
+    corners[_hides(corners, widths, height, boxes)] = -1
+    return corners
+
+
+def _hides(corners, widths, height, boxes):
+    """Tell which captions hide most of a box, or an earlier caption."""
+    first_x, first_y = corners.T.astype(np.float64)
+    last_x = first_x + widths
+    x1, y1, x2, y2 = boxes.T.astype(np.float64)
+    left, top, right = first_x[:, None], first_y[:, None], last_x[:, None]
+    across = np.minimum(right, x2) - np.maximum(left, x1)
+    down = np.minimum(top + height, y2) - np.maximum(top, y1)
+    least = 0.4 * np.maximum((x2 - x1) * (y2 - y1), 1)
+    hides = np.maximum(across, 0) * np.maximum(down, 0) > least
+    meets = (left < last_x) & (first_x < right) & (abs(top - first_y) < height)
+    return (hides | np.tril(meets, -1) & (first_x >= 0)).any(axis=1)
