@@ -151,8 +151,14 @@ def convert(
     if family is not None and not is_given:
         mean, std = family.mean, family.std
         notes.append(str(family if color is None else family._replace(color=color)))
-    config.setdefault("mean_values", _numbers((0, 0, 0) if mean is None else mean, "mean"))
-    config.setdefault("std_values", _numbers((255, 255, 255) if std is None else std, "std"))
+    if plan.image is not None and not is_given:
+        notes.append(
+            f"{plan.image!r} gets pixels as the network expects them: with several inputs nothing "
+            "is normalized unless mean_values and std_values say how, with a row for each input"
+        )
+    if is_given or plan.channels in (1, 3):  # else the input is no image
+        config.setdefault("mean_values", _numbers((0, 0, 0) if mean is None else mean, "mean"))
+        config.setdefault("std_values", _numbers((255, 255, 255) if std is None else std, "std"))
     color = plan.color if color is None else color
     notes += check_possible(chip, calibrate is not None, config, plan.operators)
     images = _images(calibrate, "calibrate", limit)
@@ -347,8 +353,6 @@ def _config(given: Mapping[str, Any], plan: Plan, target: str, said: str) -> dic
         for name in ("mean_values", "std_values"):
             if len(config[name]) == 1:
                 config[name] = [config[name][0][:1]]
-    elif plan.channels != 3 and config["mean_values"] == [[0.0, 0.0, 0.0]]:
-        del config["mean_values"], config["std_values"]  # the input is no image
     if said:
         config.setdefault("custom_string", said)
     return config

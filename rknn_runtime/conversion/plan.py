@@ -61,6 +61,8 @@ class Plan:
     characters: str | None = None
     #: The head that `Detector` finds in the outputs of an uncut network.
     read_as: str | None = None
+    #: The name of an image among several inputs.
+    image: str | None = None
 
     @property
     def fit(self) -> str:
@@ -127,7 +129,7 @@ def plan_of(
     notes += _padded_averages(graph)
     return Plan(
         onnx, cut, found, named, task, size, channels, gray, left, rest, tuple(notes), family,
-        text.get("characters"), seen,
+        text.get("characters"), seen, _image_among(inputs),
     )  # fmt: skip
 
 
@@ -291,6 +293,14 @@ def _image(
     if channels not in (1, 3) or height is None or width is None:
         return None, channels or 0
     return (height, width), channels
+
+
+def _image_among(inputs: Mapping[str, tuple[int | None, ...] | None]) -> str | None:
+    """Return the name of the first image among several inputs, if there is one."""
+    for name, shape in inputs.items() if len(inputs) > 1 else ():
+        if shape is not None and len(shape) == 4 and shape[1] == 3:
+            return name
+    return None
 
 
 def _check_outputs(graph: OnnxGraph, names: tuple[str, ...]) -> None:

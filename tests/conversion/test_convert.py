@@ -154,6 +154,24 @@ def test_pixels_that_are_no_colours_are_normalized_by_channel(toolkit, tmp_path,
     assert means == ([[[0.0]], [[255.0]]] if channels == 1 else [None, None])
 
 
+def test_of_several_inputs_none_is_normalized_unless_it_is_said_how(toolkit, tmp_path):
+    """A note names the image; what is given goes to the toolkit, even if it is the usual."""
+    net, path = Net(), tmp_path / "x.onnx"
+    net.inputs = {"words": [1, 2, SIZE, SIZE], "images": [1, 3, SIZE, SIZE]}
+    both = net.op("Concat", "words", "images", axis=1)
+    net.output("last", net.conv(both, 5, 2))
+    path.write_bytes(net.model())
+    made = convert(path, "rk3588", environment=toolkit.folder, report=False)
+    assert "mean_values" not in toolkit.calls["config"]
+    assert any(note.startswith("'images' gets pixels as the network") for note in made.notes)
+    rows = {"mean_values": [[0, 0], [0, 0, 0]], "std_values": [[1, 1], [255, 255, 255]]}
+    for given in ({"config": rows}, {"mean": (0, 0, 0), "std": (255, 255, 255)}):
+        made = convert(path, "rk3588", environment=toolkit.folder, report=False, **given)
+        wanted = given.get("config", {"mean_values": [[0, 0, 0]]})["mean_values"]
+        assert toolkit.calls["config"]["mean_values"] == wanted
+        assert not any("gets pixels" in note for note in made.notes)
+
+
 def test_the_file_says_that_scores_are_logits(toolkit, network):
     """Their ranges may not tell it; without images nothing is quantized."""
     convert(network, "rk3588", environment=toolkit.folder)
