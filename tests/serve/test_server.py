@@ -597,7 +597,7 @@ def test_every_task(tmp_path, monkeypatch):
     assert [line["text"] for line in found["lines"]] == ["cab"] * 3 and not is_plain
     found, is_plain = served(paths["line"])
     assert found["text"] == "cab" and not is_plain
-    found, is_plain = served(paths["class"], "--top", 2)
+    found, is_plain = served(paths["class"], "--task", "classify", "--top", 2)
     assert len(found["classes"]) == 2 and not is_plain
     found, is_plain = served(paths["net"])
     assert found["embedding"] == pytest.approx([0.6, 0.8]) and is_plain  # nothing to draw
