@@ -42,7 +42,7 @@ UNTESTED = "soak"
 QUICK = (
     "test_ffi.py test_package.py test_same_everywhere.py kernels npu/test_shim.py "
     "npu/test_library.py npu/test_model.py vision/heads/test_scan.py vision/heads/test_single.py "
-    "vision/heads/test_split.py vision/heads/test_anchors.py"
+    "vision/heads/test_split.py vision/heads/test_anchors.py vision/heads/test_scene.py"
 )
 QUICK_WITHOUT = "plain"
 

@@ -231,7 +231,8 @@ def steps(count=40, classes=27, seed=0, blank=0):
     """Logits of ``(steps, classes)`` with repeats and blanks."""
     rng = np.random.default_rng(seed)
     scores = rng.normal(0, 1, (count, classes)).astype(np.float32)
-    best = np.repeat(rng.integers(0, classes, count), rng.integers(1, 4, count))[:count]
+    times = rng.integers(1, 4, count).astype(np.intp)  # 32-bit NumPy refuses int64
+    best = np.repeat(rng.integers(0, classes, count), times)[:count]
     best[rng.random(count) < 0.4] = blank
     scores[np.arange(count), best] += 6
     return scores
