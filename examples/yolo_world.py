@@ -2,8 +2,8 @@
 
     python yolo_world.py CLIP_TEXT YOLO_WORLD IMAGE --words "bus,shoe" --tokenizer tokenizer.json
 
-The models are those of the model zoo's yolo_world: CLIP's text network turns each word into a
-vector, once; the detector takes an image and the vectors. The tokenizer is CLIP's file of Hugging
+Both models come from the model zoo's yolo_world: CLIP's text network turns each word into a vector,
+once; the detector takes an image and the vectors. TOKENIZER is CLIP's tokenizer.json from Hugging
 Face (pip install tokenizers).
 """
 

@@ -1,8 +1,9 @@
-"""Find where to cut the ONNX graph of a detector: after the last convolutions of its head."""
+"""Find where to cut the ONNX graph of a detector: after the last convolutions of its head.
 
-# int8 gives a tensor one scale. After the last convolutions, exporters join boxes in pixels with
-# scores in 0..1, and such a tensor loses its scores. Cut at the convolutions, each output gets its
-# own scale, and `Detector` computes the rest on the CPU.
+int8 gives a tensor one scale. After the last convolutions, exporters join boxes in pixels with
+scores in 0..1, and such a tensor loses its scores. Cut at the convolutions, each output gets its
+own scale, and `Detector` computes the rest on the CPU.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A virtual environment for rknn-toolkit2, installed once into the user's cache."""
+"""A virtual environment for rknn-toolkit2, installed once into the user's cache.
 
-# The toolkit wants old versions of NumPy, onnx and protobuf, and Python 3.12 at most. ``data`` has
-# the tested packages of each version with their hashes; nothing else is installed.
+The toolkit wants old versions of NumPy, onnx and protobuf, and Python 3.12 at most. ``data`` has
+the tested packages of each version with their hashes; nothing else is installed.
+"""
 
 from __future__ import annotations
 

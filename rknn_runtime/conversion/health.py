@@ -1,4 +1,7 @@
-"""Find the likely reasons why a converted model detects nothing, from its file alone."""
+"""Find the likely reasons why a converted model detects nothing, from its file alone.
+
+It looks at the head, at the ranges of the outputs and at the calibration, and says the cure.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Read a detector on photos in the ways that people get wrong, and name the most plausible one."""
+"""Read a detector on photos in the ways that people get wrong, and name the most plausible one.
 
-# The content of the photos is not known. A reading is plausible if it finds objects with
-# confidence, and the same ones in the mirrored and in the shrunk photo; wrong readings do not.
+The content of the photos is not known. A reading is plausible if it finds objects with confidence,
+and the same ones in the mirrored and in the shrunk photo; wrong readings do not.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""`RKNN`: the class of the vendor's ``rknn.api``, in the toolkit's own environment."""
+"""`RKNN`: the class of the vendor's ``rknn.api``, in the toolkit's own environment.
 
-# The toolkit needs old packages and Python 3.12 at most. This class has its interface on every
-# Python: each call runs in a process of the environment that `toolkit_python` keeps. Models that
-# only run, on this machine, need no toolkit.
+The toolkit needs old packages and Python 3.12 at most. This class has its interface on every
+Python: each call runs in a process of the environment that `toolkit_python` keeps. Models that
+only run, on this machine, need no toolkit.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Reads the literals that model files carry as text: Python's and JSON's, by one grammar."""
+"""Reads the literals that model files carry as text: Python's and JSON's, by one grammar.
 
-# `ast.literal_eval` and `json.loads` would do for honest files. For any others they need a
-# hundred times the text's size of memory, or all of the C stack; this reader is bounded.
+`ast.literal_eval` and `json.loads` would do for honest files. For any others they need a
+hundred times the text's size of memory, or all of the C stack; this reader is bounded.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Reads a ``.rknn`` file, on any machine, as the vendor's runtime would describe it."""
+"""Reads a ``.rknn`` file, on any machine, as the vendor's runtime would describe it.
 
-# The format has no public description; we compared hundreds of files with the answers of the
-# runtimes. ``csrc/modelfile`` does the reading: it executes nothing, checks every offset, and the
-# size of the file bounds time and memory.
+The format has no public description; we compared hundreds of files with the answers of the
+runtimes. ``csrc/modelfile`` does the reading: it executes nothing, checks every offset, and the
+size of the file bounds time and memory.
+"""
 
 from __future__ import annotations
 

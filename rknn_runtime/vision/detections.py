@@ -246,7 +246,7 @@ class Detections:
         return tuple(labels.items() if isinstance(labels, Mapping) else labels)
 
     def _write(self, table: Table, values: Sequence[Any], are_finite: bool = False) -> str:
-        """Return the text of the objects, of the arrays that are not None."""
+        """Return the objects as text, without the arrays that are None."""
         text = table.text(len(self), [each for each in values if each is not None], are_finite)
         if text is None:
             self._check_finite("xyxy", "confidence", "keypoints", "xyxyxyxy")
@@ -618,8 +618,9 @@ class Detections:
             for row, corners in zip(rows, self.xyxyxyxy.reshape(len(self), 8).tolist()):
                 row["segmentation"] = [corners]
         if self.keypoints is not None:
-            for row, points in zip(rows, self.keypoints):
-                row["keypoints"] = points.ravel().tolist()
+            width = math.prod(self.keypoints.shape[1:])
+            for row, points in zip(rows, self.keypoints.reshape(len(self), width).tolist()):
+                row["keypoints"] = points
         return rows
 
     def to_csv(self, labels: Labels | None = None, *, header: bool = True) -> str:

@@ -105,13 +105,16 @@ def find_task(
 
 
 def are_scores(output: TensorAttr, n_labels: int | None, operators: Mapping[str, int]) -> bool:
-    """Tell scores of classes from an embedding, landmarks or other numbers in one vector."""
+    """Tell scores of classes from an embedding, landmarks or other numbers in one vector.
+
+    Signs of scores are as many labels as numbers, one softmax, ImageNet's number of classes, or
+    integers that stand for 0..1. Several softmaxes belong to the layers of a transformer.
+    """
     from rknn_runtime.vision.heads.outputs import representable
 
     numbers = max(output.shape)
     if n_labels is not None:
         return n_labels == numbers
-    # Several softmaxes belong to the layers of a transformer.
     softmaxes = sum(n for name, n in operators.items() if "softmax" in name.lower())
     lowest, highest = representable(output)
     is_probability = abs(lowest) <= 0.01 and abs(highest - 1) <= 0.01

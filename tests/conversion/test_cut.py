@@ -210,9 +210,29 @@ def test_scales_of_ssd_have_other_numbers_of_anchors(tmp_path):
     assert np.abs(boxes[:, None] - known).max(axis=2).min(axis=1).max() < 0.5
 
 
+def check_points(path, plan, labels, head, confidence_of, columns):
+    """The cut network's objects and points are those of the whole."""
+    runtime = pytest.importorskip("onnxruntime")
+    said, _ = custom_string(plan.head, labels, None, None, "RGB")
+    taken, ours = found_in(plan.onnx, "auto", 0.2, **json.loads(said))
+    image = np.float32(PIXELS.transpose(2, 0, 1)[None]) / 255
+    (rows,) = runtime.InferenceSession(path.read_bytes()).run(None, {"images": image})[0]
+    confidence = confidence_of(rows)
+    assert taken == head
+    assert abs(len(ours) - (confidence >= 0.2).sum()) <= 2 and len(ours) > 10
+    theirs = rows[:, columns]
+    numbers = theirs.shape[1] // ours.keypoints.shape[1]  # of a point
+    points = ours.keypoints[:, :, :numbers].reshape(len(ours), -1)
+    same = np.abs(points[:, None] - theirs).max(axis=2).argmin(axis=1)
+    np.testing.assert_allclose(points, theirs[same], rtol=2e-3, atol=0.3)
+    np.testing.assert_allclose(ours.confidence, confidence[same], atol=2e-3)
+    half = rows[same, 2:4] / 2
+    boxes = np.concatenate([rows[same, :2] - half, rows[same, :2] + half], axis=1)
+    np.testing.assert_allclose(ours.xyxy, boxes.clip(0, SIZE), atol=0.3)
+
+
 def test_points_of_yolov5_face_are_split_off(tmp_path):
     """The sigmoid skips them, which tells them; the anchors come from the graph."""
-    runtime = pytest.importorskip("onnxruntime")
     path = tmp_path / "x.onnx"
     path.write_bytes(anchored_faces().model())
     plan = plan_of(path, {}, False, "auto", None, None)
@@ -220,26 +240,13 @@ def test_points_of_yolov5_face_are_split_off(tmp_path):
     assert plan.head.options == {"anchors": ANCHORS}
     cut = OnnxGraph(plan.onnx, "x")
     assert [cut.shape(name)[1] for name in plan.cut] == [18, 30] * 2
-    said, _ = custom_string(plan.head, plan.labels, None, None, "RGB")
-    taken, ours = found_in(plan.onnx, "auto", 0.2, **json.loads(said))
-    image = np.float32(PIXELS.transpose(2, 0, 1)[None]) / 255
-    (rows,) = runtime.InferenceSession(path.read_bytes()).run(None, {"images": image})[0]
-    confidence = rows[:, 4] * rows[:, 15]
-    assert taken == "yolov5-face"
-    assert abs(len(ours) - (confidence >= 0.2).sum()) <= 2 and len(ours) > 10
-    points = ours.keypoints[:, :, :2].reshape(-1, 10)
-    same = np.abs(points[:, None] - rows[:, 5:15]).max(axis=2).argmin(axis=1)
-    np.testing.assert_allclose(points, rows[same, 5:15], rtol=2e-3, atol=0.3)
-    np.testing.assert_allclose(ours.confidence, confidence[same], atol=2e-3)
-    half = rows[same, 2:4] / 2
-    boxes = np.concatenate([rows[same, :2] - half, rows[same, :2] + half], axis=1)
-    np.testing.assert_allclose(ours.xyxy, boxes.clip(0, SIZE), atol=0.3)
+    columns = slice(5, 15)
+    check_points(path, plan, plan.labels, "yolov5-face", lambda x: x[:, 4] * x[:, 15], columns)
 
 
 @pytest.mark.parametrize("count", [5, 17])
 def test_keypoints_beside_anchors_are_those_of_the_whole(count, tmp_path):
     """YOLOv7-face and -pose are cut where boxes and keypoints are joined, and known by that."""
-    runtime = pytest.importorskip("onnxruntime")
     path = tmp_path / "x.onnx"
     path.write_bytes(anchored_keypoints(count).model())
     plan = plan_of(path, {}, False, "auto", None, None)
@@ -247,20 +254,8 @@ def test_keypoints_beside_anchors_are_those_of_the_whole(count, tmp_path):
     assert plan_of(path, {}, False, "yolov7-face", None, None).head == plan.head
     cut = OnnxGraph(plan.onnx, "x")
     assert [cut.shape(name)[1] for name in plan.cut] == [3 * (6 + 3 * count)] * 2
-    said, _ = custom_string(plan.head, ["face"], None, None, "RGB")
-    taken, ours = found_in(plan.onnx, "auto", 0.2, **json.loads(said))
-    image = np.float32(PIXELS.transpose(2, 0, 1)[None]) / 255
-    (rows,) = runtime.InferenceSession(path.read_bytes()).run(None, {"images": image})[0]
-    confidence = rows[:, 4] * rows[:, 5]
-    assert taken == "yolov7-pose"
-    assert abs(len(ours) - (confidence >= 0.2).sum()) <= 2 and len(ours) > 10
-    points = ours.keypoints.reshape(-1, 3 * count)
-    same = np.abs(points[:, None] - rows[:, 6:]).max(axis=2).argmin(axis=1)
-    np.testing.assert_allclose(points, rows[same, 6:], rtol=2e-3, atol=0.3)
-    np.testing.assert_allclose(ours.confidence, confidence[same], atol=2e-3)
-    half = rows[same, 2:4] / 2
-    boxes = np.concatenate([rows[same, :2] - half, rows[same, :2] + half], axis=1)
-    np.testing.assert_allclose(ours.xyxy, boxes.clip(0, SIZE), atol=0.3)
+    columns = slice(6, 6 + 3 * count)
+    check_points(path, plan, ["face"], "yolov7-pose", lambda x: x[:, 4] * x[:, 5], columns)
 
 
 @pytest.mark.parametrize("classes", [11, 17])

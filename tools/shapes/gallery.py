@@ -4,13 +4,12 @@
 
     python tools/shapes/gallery.py [FOLDER]
 
-``detect.jpg`` shows the objects that the example detector finds on the simulated NPU,
-``tracks.jpg`` those that it follows,
-``faces.jpg``, ``classes.jpg``, ``inside.jpg``, ``poses.jpg`` and ``text.jpg`` what the small
-networks of tasks.py find in images that were picked for it, ``embeddings.jpg`` how alike the
-vectors of embedding.py's network are. No net is trained for ``segment.jpg``,
-``oriented.jpg`` and ``pose.jpg``: they show the drawing alone, of the true masks, rectangles and
-joints of scenes made up for it.
+On the simulated NPU the example detector finds objects (``detect.jpg``) and follows them
+(``tracks.jpg``); the small networks of tasks.py make ``faces.jpg``, ``classes.jpg``,
+``inside.jpg``, ``poses.jpg`` and ``text.jpg`` from images that were picked, and embedding.py's
+makes ``embeddings.jpg``.
+No network is trained for ``segment.jpg``, ``oriented.jpg`` and ``pose.jpg``: they show true masks,
+rectangles and joints of invented scenes.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from rknn_runtime.vision.drawing import class_color
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 320
-#: Seeds of what is drawn, which no network was trained on.
+#: Seeds of the drawings; no network was trained on them.
 SCENE, FACES, FIGURES, WORDS = 3_000_076, 3_000_002, 3_000_002, 3_000_010
 MOVING, CROPS = 3_000_003, 3_000_318
 NETWORKS = ROOT / "tools" / "shapes" / "networks"

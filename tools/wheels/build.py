@@ -152,7 +152,7 @@ def compiler_environment(target: Target, headers: Path) -> dict[str, str]:
     """Return the variables that make setuptools cross-compile for `target`."""
     compiler = f"{sys.executable} -m ziglang cc -target {target.triple} -I{headers}"
     # Unwind tables serve C++ and debuggers; on armv7 they also need helpers of the compiler.
-    # zig keeps frame pointers unless told otherwise, and unrolls loops, as gcc does not.
+    # Unlike gcc, zig keeps frame pointers and unrolls loops by default.
     flags = (
         "-O2 -g0 -DNDEBUG -fno-unwind-tables -fno-asynchronous-unwind-tables "
         "-fomit-frame-pointer -fno-unroll-loops"
@@ -201,7 +201,7 @@ def compress(wheel: Path) -> None:
     """Deflate the files of a wheel again, with Zopfli: it takes 3 % off, and half a minute."""
     with zipfile.ZipFile(wheel) as archive:
         entries = [(entry, archive.read(entry)) for entry in archive.infolist()]
-    # zipfile has no other door for a compressor; its parameters are those of zipfile's own.
+    # zipfile offers no other way to set a compressor.
     before = zipfile._get_compressor
     zipfile._get_compressor = lambda *_: ZopfliCompressor(
         ZOPFLI_FORMAT_DEFLATE, block_splitting_max=0
