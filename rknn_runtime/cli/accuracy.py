@@ -29,12 +29,10 @@ from rknn_runtime.cli.files import (
 from rknn_runtime.cli.options import (
     add_switch,
     add_toolkit,
-    end_progress,
     numbers,
+    progress_line,
     refusals,
     refuse_given,
-    show_progress,
-    shows_progress,
 )
 
 if TYPE_CHECKING:
@@ -104,7 +102,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Compare, and print the report."""
     from rknn_runtime.conversion.accuracy import AccuracyReport
 
     report: AccuracyReport | Analysis
@@ -122,7 +119,6 @@ def run(arguments: Namespace) -> None:
 
 
 def _analysed(arguments: Namespace) -> Analysis:
-    """Run the toolkit's analysis, or read its file."""
     from rknn_runtime.conversion.analysis import (
         read_analysis,  # here, as `info` does without
     )
@@ -142,7 +138,6 @@ def _analysed(arguments: Namespace) -> Analysis:
 
 
 def _judged(arguments: Namespace) -> Analysis:
-    """Let the toolkit judge the layers of a network."""
     from rknn_runtime.conversion.analysis import analyse
     from rknn_runtime.conversion.environment import DEFAULT_VERSION
 
@@ -199,25 +194,20 @@ def _compared(arguments: Namespace) -> AccuracyReport:
         options = {"head": arguments.head or "auto"}
         if arguments.names:
             options["labels"] = arguments.names
-    return compare(
-        arguments.reference,
-        arguments.other,
-        frames,
-        detect=arguments.detect,
-        task=arguments.task,
-        truth=truth,
-        mean_values=arguments.mean and [arguments.mean],
-        std_values=arguments.std and [arguments.std],
-        color=arguments.color,
-        progress=_progress if shows_progress(arguments) else None,
-        **options,
-    )
-
-
-def _progress(done: int, total: int | None) -> None:
-    show_progress(f"{done} of {total} images")
-    if done == total:
-        end_progress(True)
+    with progress_line(arguments) as show:
+        return compare(
+            arguments.reference,
+            arguments.other,
+            frames,
+            detect=arguments.detect,
+            task=arguments.task,
+            truth=truth,
+            mean_values=arguments.mean and [arguments.mean],
+            std_values=arguments.std and [arguments.std],
+            color=arguments.color,
+            progress=lambda done, total: show(f"{done} of {total} images"),
+            **options,
+        )
 
 
 def _truth(paths: Sequence[Path], labels: Path) -> Iterator[Detections]:

@@ -17,7 +17,6 @@ from argparse import REMAINDER, ArgumentParser, Namespace
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("soc", metavar="SOC", help="the board's SoC, such as rk3588")
     parser.add_argument(
         "--driver",

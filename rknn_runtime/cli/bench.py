@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from rknn_runtime.cli.files import (
     check_folder,
     check_readable,
     check_writable,
+    counted,
     naming,
     told,
     write_text,
@@ -33,12 +34,10 @@ from rknn_runtime.cli.files import (
 from rknn_runtime.cli.options import (
     add_library,
     add_switch,
-    end_progress,
     file_ending_in,
+    progress_line,
     refusals,
     refuse_given,
-    show_progress,
-    shows_progress,
     tell,
 )
 from rknn_runtime.cli.tables import table
@@ -57,7 +56,6 @@ _OF_PHASES = ("html", "plot", "sweep", "frames", "seconds", "warm-up")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "words",
         nargs="+",
@@ -87,11 +85,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Measure one model or several, or compare two measurements.
-
-    Returns:
-        0; 1 if a model of a suite failed; 130 after Ctrl-C, with the frames until then.
-    """
+    """Return 0; 1 if a model of a suite failed; 130 after Ctrl-C, with the frames until then."""
     with refusals():
         first, *rest = arguments.words
         if first == "compare" and not Path(first).exists():
@@ -112,7 +106,6 @@ def run(arguments: Namespace) -> int:
 
 
 def _refuse(arguments: Namespace, form: str, *options: str) -> None:
-    """Refuse options that a form of the command does not have."""
     refuse_given(arguments, options, "`bench MODEL`", f"`{form}`, which has no such")
 
 
@@ -134,32 +127,20 @@ def _measured(arguments: Namespace, model: str) -> Result:
         frames = 200
     warm_up = _WARM_UP if warm_up is None else warm_up
     settings = Settings(warm_up, frames, arguments.seconds, arguments.sweep)
-    shows = shows_progress(arguments)
-    if shows:
-        show_progress(f"loading {model}")
-    try:
-        with naming(model):
-            return measure(
-                model,
-                settings,
-                library=arguments.library,
-                progress=_Progress() if shows else None,
-            )
-    finally:
-        end_progress(shows)
+    with progress_line(arguments) as show, naming(model):
+        show(f"loading {model}")
+        return measure(model, settings, library=arguments.library, progress=_Progress(show))
 
 
 class _Progress:
-    """A line that counts the frames."""
-
-    def __init__(self) -> None:
-        self._shown = 0.0
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show, self._shown = show, 0.0
 
     def __call__(self, name: str, done: int) -> None:
         now = time.monotonic()
         if now - self._shown >= _STEP_S:
             self._shown = now
-            show_progress(f"{name}: {done} {'frame' if done == 1 else 'frames'}")
+            self._show(f"{name}: {counted(done, 'frame')}")
 
 
 def _status(result: Result) -> int:

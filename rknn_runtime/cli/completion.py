@@ -16,12 +16,10 @@ from rknn_runtime.cli.main import COMMANDS, make_parser
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of the command."""
     parser.add_argument("shell", choices=("bash", "fish", "zsh"), help="the shell")
 
 
 def run(arguments: Namespace) -> None:
-    """Print the script."""
     try:
         import shtab
     except ImportError as error:

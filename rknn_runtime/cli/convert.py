@@ -48,7 +48,6 @@ _PARAMETERS = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of the command."""
     parser.add_argument("model", help="an .onnx file (or .tflite, .pt, .prototxt, .cfg, .pb)")
     parser.add_argument("--for", dest="soc", required=True, metavar="SOC", help="such as rk3588")
     parser.add_argument(
@@ -112,7 +111,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Convert, and print the report."""
     from rknn_runtime.conversion.convert import convert
     from rknn_runtime.conversion.environment import DEFAULT_VERSION
     from rknn_runtime.conversion.plan import load_of_shapes

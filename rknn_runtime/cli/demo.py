@@ -36,7 +36,6 @@ MODEL, PICTURE = _DATA / "demo.rknn.xz", _DATA / "demo.npz"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "-o", "--output", default="rknn-demo.png", metavar="FILE",
         help="the picture to write (rknn-demo.png)",
@@ -45,7 +44,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Detect, draw, and name the next commands."""
     from rknn_runtime.vision.detector import Detector
 
     check_writable(arguments.output)

@@ -47,7 +47,6 @@ _BY_ENDING = {".csv": "csv", ".jsonl": "jsonl", ".json": "coco"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of the command."""
     add_model_arguments(parser)
     parser.add_argument(
         "sources",
@@ -119,7 +118,6 @@ def add_model_arguments(parser: ArgumentParser) -> None:
 
 
 def check_model_arguments(arguments: Namespace) -> None:
-    """Check the arguments of `add_model_arguments`."""
     for name in ("conf", "iou"):
         value = getattr(arguments, name)
         if value is not None and not 0 <= value <= 1:
@@ -129,10 +127,7 @@ def check_model_arguments(arguments: Namespace) -> None:
 
 
 def task_of(arguments: Namespace) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the arguments of `Pool`: the model, and a factory of what reads it.
-
-    The factory refuses options of other tasks.
-    """
+    """Return the model, and a factory of what reads it, which refuses options of other tasks."""
     model, labels, task = arguments.model, arguments.labels, arguments.task
     folder = None
     if Path(model).is_dir():
@@ -223,11 +218,7 @@ def _given(arguments: Namespace, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def run(arguments: Namespace) -> int:
-    """Detect, and write the results.
-
-    Returns:
-        0; 1 if an image could not be read or run; 130 after a signal, with the results so far.
-    """
+    """Return 0; 1 if an image failed; 130 after a signal, with the results so far."""
     from rknn_runtime.cli.sources import expanded
     from rknn_runtime.streams.pool import Pool
 
@@ -341,7 +332,6 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
 
 
 def _check_task(arguments: Namespace, task: Task) -> None:
-    """Refuse options that the results of a task lack."""
     if arguments.format in ("coco", "yolo") and task.what != _DETECTS:
         raise ValueError(f"--format {arguments.format}: expected {_DETECTS}, got {task.what}")
     if arguments.save and not task.draws:

@@ -34,11 +34,10 @@ from rknn_runtime.cli.files import (
 from rknn_runtime.cli.options import (
     add_library,
     add_switch,
-    end_progress,
     is_terminal,
     numbers,
+    progress_line,
     refusals,
-    show_progress,
 )
 from rknn_runtime.cli.tables import table
 from rknn_runtime.errors import RknnError
@@ -52,7 +51,6 @@ _COLOURS = {"problem": "\033[31m", "warning": "\033[33m", "ok": "\033[32m"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "model", nargs="?", metavar="MODEL", help="a .rknn file; with photos, also an .onnx file"
     )
@@ -78,11 +76,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Print the report.
-
-    Returns:
-        0, or 1 if there is a problem.
-    """
+    """Return 0, or 1 if there is a problem."""
     from rknn_runtime.tools.doctor import doctor
 
     if arguments.photos:
@@ -92,13 +86,11 @@ def run(arguments: Namespace) -> int:
             raise RknnError(f"--{name}: expected photos, got none")
     check_readable(arguments.model, arguments.log)
     check_folder(arguments.root)
-    shows = is_terminal(sys.stderr)
-    with refusals():
+    with progress_line(arguments) as show, refusals():
         found = doctor(
             arguments.model, library=arguments.library, root=arguments.root, log=arguments.log,
-            progress=_progress if shows else None,
+            progress=lambda text: show(f"{text} ..."),
         )  # fmt: skip
-    end_progress(shows)
     if arguments.json:
         print(json.dumps(found.to_dict()))
     else:
@@ -108,33 +100,24 @@ def run(arguments: Namespace) -> int:
 
 
 def _read(arguments: Namespace) -> int:
-    """Try readings of photos.
-
-    Returns:
-        0 if the model is used rightly, 1 if not, or if that is not known.
-    """
+    """Return 0 if the model is used rightly, 1 if not, or if that is not known."""
     from rknn_runtime.cli.sources import expanded
     from rknn_runtime.conversion.readings import try_readings
 
     check_readable(arguments.model, labels_file(arguments.labels))
     check_writable(arguments.html)
-    shows = is_terminal(sys.stderr)
     names = ("head", "labels", "color", "mean", "std", "keep_graph")
     options = {name: getattr(arguments, name) for name in names}
-    with refusals():
+    with progress_line(arguments) as show, refusals():
         found = try_readings(
-            arguments.model, expanded(arguments.photos), progress=_progress if shows else None,
+            arguments.model, expanded(arguments.photos),
+            progress=lambda text: show(f"{text} ..."),
             **{name: value for name, value in options.items() if value is not None},
         )  # fmt: skip
-    end_progress(shows)
     print(json.dumps(found.to_dict()) if arguments.json else found)
     if arguments.html:
         write_text(arguments.html, found.to_html())
     return int(bool(found.causes) or not found.is_sure)
-
-
-def _progress(text: str) -> None:
-    show_progress(f"{text} ...")
 
 
 def lines(found: Diagnosis, coloured: bool) -> Iterator[str]:

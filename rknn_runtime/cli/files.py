@@ -58,7 +58,6 @@ def check_folder(name: str | None, mode: int = os.R_OK | os.X_OK, is_made: bool 
 
 
 def made_folder(name: str) -> None:
-    """Make a folder, unless it is there, or refuse it."""
     check_folder(name, os.W_OK | os.X_OK, is_made=True)
     Path(name).mkdir(parents=True, exist_ok=True)
 

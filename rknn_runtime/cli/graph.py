@@ -43,11 +43,7 @@ def write(path: str, title: str, layers: Sequence[Layer]) -> None:
 
 
 def draw(title: str, layers: Sequence[Layer]) -> str:
-    """Draw layers from top to bottom, each below all that it reads.
-
-    Returns:
-        The text of an SVG file.
-    """
+    """Draw layers as SVG from top to bottom, each below all that it reads."""
     if len(layers) > MOST_LAYERS:
         raise UnavailableError(f"expected at most {MOST_LAYERS} layers to draw, got {len(layers)}")
     layout = _Layout(layers)
@@ -99,11 +95,9 @@ class _Layout:
         self.width, self.height = right + MARGIN, self.y(len(self.rows) - 1) + HEIGHT + MARGIN
 
     def half(self, point: int) -> float:
-        """Return half of the width of a box or lane."""
         return (WIDTH if point < self._boxes else LANE) / 2
 
     def y(self, rank: int) -> float:
-        """Return the upper edge of a rank, below the legend."""
         return 2 * MARGIN + 20 + rank * STEP
 
     def _lanes(self, source: int, target: int) -> list[int]:

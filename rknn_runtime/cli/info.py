@@ -12,7 +12,6 @@ Examples:
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -24,10 +23,8 @@ from rknn_runtime.cli.files import check_folder, check_readable, check_writable,
 from rknn_runtime.cli.options import (
     add_shapes,
     add_switch,
-    counted,
-    end_progress,
     file_ending_in,
-    is_terminal,
+    progress_line,
     refusals,
     tell,
 )
@@ -78,12 +75,10 @@ class _Described:
     has_photos: bool
 
     def warnings(self) -> list[str]:
-        """Return surprising properties and known faults of the toolkit."""
         return [*warnings_about(self.info, guess_head(self.info)), *self.faults]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of the command."""
     parser.add_argument("models", nargs="+", metavar="MODEL", help="a .rknn or .onnx file")
     parser.add_argument(
         "--runtime-version",
@@ -114,11 +109,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Print the models that can be read, and an error for each of the others.
-
-    Returns:
-        0, or 1 when a file could not be read.
-    """
+    """Print the models that can be read; return 1 if one could not be."""
     if arguments.graph and len(arguments.models) > 1:
         raise UnavailableError(f"--graph: expected one model, got {len(arguments.models)}")
     if arguments.photos and not arguments.health:
@@ -130,24 +121,15 @@ def run(arguments: Namespace) -> int:
         from rknn_runtime.cli import network
 
         return network.run(arguments.models, arguments)
-    shows = len(arguments.models) > 1 and is_terminal(sys.stderr)
-    for model in counted(arguments.models, shows):
-        try:
-            check_readable(model)
-            info = reader.read(Path(model), runtime_version=arguments.runtime_version)
-        except (InvalidModelError, OSError, ValueError) as error:
-            end_progress(shows)
-            tell(told(model, error))
-            continue
-        emulation = _emulate(model) if arguments.emulate else None
-        placement = _place(model) if arguments.placement else None
-        symptoms = _judged(model, arguments.photos) if arguments.health else None
-        layers = read_layers(model) if arguments.layers else None
-        faults = _faults(model, is_tried=arguments.emulate or arguments.health)
-        has_photos = arguments.photos is not None
-        described.append(
-            _Described(model, info, emulation, placement, symptoms, layers, faults, has_photos)
-        )
+    with progress_line(arguments) as show:
+        for number, model in enumerate(arguments.models, 1):
+            if len(arguments.models) > 1:
+                show(f"{number} of {len(arguments.models)} files")
+            try:
+                described.append(_described(model, arguments))
+            except (InvalidModelError, OSError, ValueError) as error:
+                show("")
+                tell(told(model, error))
     if arguments.json:
         for one in described:
             print(json.dumps(_as_json(one)))
@@ -155,7 +137,8 @@ def run(arguments: Namespace) -> int:
         for one in described:
             print("\n".join(_page(one)))
     elif described:
-        print("\n".join(table([_row_titles(described[0]), *map(_row, described)])))
+        rows = list(map(_row, described))
+        print("\n".join(table([list(rows[0]), *(list(row.values()) for row in rows)])))
     if arguments.graph and described:
         from rknn_runtime.cli import graph
 
@@ -165,8 +148,23 @@ def run(arguments: Namespace) -> int:
     return int(len(described) < len(arguments.models))
 
 
+def _described(model: str, arguments: Namespace) -> _Described:
+    from rknn_runtime.sim.faults import toolkit_faults
+
+    check_readable(model)
+    return _Described(
+        model,
+        reader.read(Path(model), runtime_version=arguments.runtime_version),
+        _emulate(model) if arguments.emulate else None,
+        _place(model) if arguments.placement else None,
+        _judged(model, arguments.photos) if arguments.health else None,
+        read_layers(model) if arguments.layers else None,
+        toolkit_faults(model, is_tried=arguments.emulate or arguments.health),
+        arguments.photos is not None,
+    )
+
+
 def _judged(model: str, photos: str | None) -> tuple[Symptom, ...]:
-    """Judge a file and its detections in a folder of photos."""
     found = check(model)
     if photos is None:
         return found
@@ -174,12 +172,6 @@ def _judged(model: str, photos: str | None) -> tuple[Symptom, ...]:
 
     with refusals():
         return (*found, *judge_photos(model, images_in(photos, "--photos")))
-
-
-def _faults(model: str, *, is_tried: bool) -> tuple[str, ...]:
-    from rknn_runtime.sim.faults import toolkit_faults
-
-    return toolkit_faults(model, is_tried=is_tried)
 
 
 def _emulate(model: str) -> Emulation | str:
@@ -279,7 +271,6 @@ def _view_as_json(attr: TensorAttr) -> dict[str, Any]:
 
 
 def _page(one: _Described) -> list[str]:
-    """Return the lines for one model."""
     info = one.info
     head = guess_head(info)
     facts = [
@@ -354,15 +345,16 @@ def _emulation_rows(found: Emulation | str) -> list[list[str]]:
     """Return a summary, then the inexact nodes, the least known first."""
     if isinstance(found, str):
         return [[f"refused: {found}"]]
-    nodes = found.uncertain
-    rows = [[f"{found}; not yet compared with a board"]]
-    rows += [
-        [f"  {node.verdict.name.lower()}: {node.op} {node.name}: {node.reason}"]
-        for node in nodes[:_MOST_NODES]
+    texts = [
+        f"{node.verdict.name.lower()}: {node.op} {node.name}: {node.reason}"
+        for node in found.uncertain
     ]
-    if len(nodes) > _MOST_NODES:
-        rows.append([f"  and {len(nodes) - _MOST_NODES} more"])
-    return rows
+    return [[f"{found}; not yet compared with a board"], *_first_nodes(texts)]
+
+
+def _first_nodes(texts: Sequence[str]) -> list[list[str]]:
+    rows = [[f"  {text}"] for text in texts[:_MOST_NODES]]
+    return rows + [[f"  and {len(texts) - _MOST_NODES} more"]] * (len(texts) > _MOST_NODES)
 
 
 def _placement_rows(found: tuple[NodePlace, ...] | str) -> list[list[str]]:
@@ -373,14 +365,11 @@ def _placement_rows(found: tuple[NodePlace, ...] | str) -> list[list[str]]:
     computed = [place for place in found if not place.on_npu and not place.only_moves]
     moved = len(found) - len(on_npu) - len(computed)
     tasks = sum(place.tasks for place in on_npu)
-    rows = [
+    return [
         [f"{len(on_npu)} of {len(found)} nodes on the NPU, in {tasks} tasks"],
         [f"on the CPU {len(computed)} that compute and {moved} that only move values"],
+        *_first_nodes([f"{place.op} {place.name}: {place.reason}" for place in computed]),
     ]
-    rows += [[f"  {place.op} {place.name}: {place.reason}"] for place in computed[:_MOST_NODES]]
-    if len(computed) > _MOST_NODES:
-        rows.append([f"  and {len(computed) - _MOST_NODES} more"])
-    return rows
 
 
 def _layer_rows(layers: Sequence[Layer]) -> list[Sequence[str]]:
@@ -474,78 +463,63 @@ def _normalization(who: str, preprocessing: Preprocessing | None) -> str:
 
 
 def _per_channel(values: tuple[float, ...]) -> str:
-    """Write one number if it is the same for all channels."""
     return ", ".join(f"{value:g}" for value in (values[:1] if len(set(values)) == 1 else values))
 
 
-def _row_titles(one: _Described) -> list[str]:
-    titles = [
-        "file", "soc", "container", "toolkit", "inputs", "outputs", "looks like", "memory",
-        "warnings",
-    ]  # fmt: skip
-    extras = {"health": one.symptoms, "emulated": one.emulation, "layers": one.layers}
-    return titles + [title for title, extra in extras.items() if extra is not None]
-
-
-def _row(one: _Described) -> list[str]:
-    """Return the cells for one of several models."""
+def _row(one: _Described) -> dict[str, str]:
+    """Return the cells for one of several models by their titles."""
     info = one.info
-    head = guess_head(info)
-    cells = [
-        one.model,
-        info.soc,
-        info.container,
-        info.toolkit_version,
-        _shapes(info.inputs),
-        _shapes(info.outputs),
-        str(head) if head else "-",
-        _bytes(_all_bytes(info)),
-        str(len(one.warnings()) or "-"),
-    ]
+    cells = {
+        "file": one.model,
+        "soc": info.soc,
+        "container": info.container,
+        "toolkit": info.toolkit_version,
+        "inputs": _shapes(info.inputs),
+        "outputs": _shapes(info.outputs),
+        "looks like": str(guess_head(info) or "-"),
+        "memory": _bytes(sum(_memory(info).values())),
+        "warnings": str(len(one.warnings()) or "-"),
+    }
     if one.symptoms is not None:
         kinds = dict.fromkeys(symptom.kind for symptom in one.symptoms)
-        cells.append(", ".join(kinds) or "healthy")
+        cells["health"] = ", ".join(kinds) or "healthy"
     if isinstance(one.emulation, str):
-        cells.append("refused")
+        cells["emulated"] = "refused"
     elif one.emulation is not None:
         refused = sum(node.verdict.name == "REFUSED" for node in one.emulation.nodes)
-        cells.append("runs" if one.emulation.is_runnable else f"{refused} nodes refused")
+        cells["emulated"] = f"{refused} nodes refused" if refused else "runs"
     if one.layers is not None:
         on_cpu = sum(layer.device == "CPU" for layer in one.layers)
         number = sum(bool(layer.device) for layer in one.layers)
         macs = count(sum(layer.macs for layer in one.layers))
-        cells.append(f"{number}, {f'{on_cpu} on the CPU, ' if on_cpu else ''}{macs}MACs")
+        cells["layers"] = f"{number}, {f'{on_cpu} on the CPU, ' if on_cpu else ''}{macs}MACs"
     return cells
 
 
 def _shapes(attrs: Sequence[TensorAttr]) -> str:
-    """Write the shapes of up to three tensors, else their number."""
     if len(attrs) > 3:
         return f"{len(attrs)} tensors"
     return " ".join(shape(attr.shape) for attr in attrs)
 
 
-def _all_bytes(info: ModelInfo) -> int:
-    inner = info.weight_bytes + info.internal_bytes + info.command_bytes
-    return inner + sum(io_bytes(info))
-
-
 def memory(info: ModelInfo) -> str:
-    """Tell how much memory a model takes, and for what."""
+    parts = _memory(info)
+    listed = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items() if size)
+    return f"{_bytes(sum(parts.values()))}: {listed}"
+
+
+def _memory(info: ModelInfo) -> dict[str, int]:
     inputs, outputs = io_bytes(info)
-    parts = {
+    return {
         "weights": info.weight_bytes,
         "commands": info.command_bytes,
         "internal": info.internal_bytes,
         "inputs": inputs,
         "outputs": outputs,
     }
-    listed = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items() if size)
-    return f"{_bytes(_all_bytes(info))}: {listed}"
 
 
 def _bytes(size: int) -> str:
-    """Write a number of bytes for people."""
     if size < 10_000:
         return f"{size} bytes"
     return f"{size / 1024:.1f} KiB" if size < 2**20 else f"{size / 2**20:.1f} MiB"
@@ -559,11 +533,7 @@ def io_bytes(info: ModelInfo) -> tuple[int, int]:
 
 
 def warnings_about(info: ModelInfo, head: Head | None) -> list[str]:
-    """List what may go wrong with a model or cost time.
-
-    Returns:
-        One or two sentences each.
-    """
+    """List what may go wrong with a model or cost time."""
     found = [] if head is None else list(map(str, symptoms_of_head(info, head)))
     packed = [attr for attr in info.outputs if attr.is_packed]
     if packed:

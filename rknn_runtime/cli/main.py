@@ -178,7 +178,6 @@ class _Ending:
         self._came = -_SAME_S
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal."""
         now = time.monotonic()
         if now - self._came < _SAME_S:
             return

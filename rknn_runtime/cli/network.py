@@ -17,7 +17,6 @@ from rknn_runtime.vision.tasks import TASKS
 
 
 def run(models: Sequence[str], arguments: Namespace) -> int:
-    """Print the networks that can be read, and an error for each of the others."""
     failed = 0
     for model in models:
         try:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from shutil import get_terminal_size
-from typing import TextIO, TypeVar
+from typing import TextIO
 
 from rknn_runtime.errors import RknnError
 
-_Item = TypeVar("_Item")
-
 
 def add_library(parser: argparse.ArgumentParser, sim: str = "run on the simulated NPU") -> None:
-    """Declare ``--library`` and ``--sim``, which exclude each other."""
     library = parser.add_mutually_exclusive_group()
     library.add_argument("--library", metavar="PATH", help="the runtime library to use")
     library.add_argument("--sim", action="store_const", const="sim", dest="library", help=sim)
@@ -25,12 +22,10 @@ def add_library(parser: argparse.ArgumentParser, sim: str = "run on the simulate
 def add_switch(
     parser: argparse.ArgumentParser | argparse._ArgumentGroup, name: str, text: str
 ) -> None:
-    """Declare an option without a value; its argument is True if it was given."""
     parser.add_argument(name, action="store_true", help=text)
 
 
 def add_shapes(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """Declare the options that fix the open shapes of an .onnx file."""
     parser.add_argument(
         "--imgsz", type=_image_size, metavar="N",
         help="height and width of the images of an .onnx file with open shapes, or HEIGHT,WIDTH",
@@ -73,7 +68,6 @@ def refuse_given(
 
 
 def add_toolkit(group: argparse._ArgumentGroup) -> None:
-    """Declare the options for the vendor's toolkit: its version and its place."""
     group.add_argument("--toolkit", metavar="VERSION", help="2.3.2 (default) or 2.5.0")
     group.add_argument("--environment", metavar="FOLDER", help="where the toolkit is installed")
 
@@ -91,13 +85,12 @@ def file_ending_in(*endings: str) -> Callable[[str], str]:
 
 
 def numbers(text: str) -> list[float]:
-    """Read numbers with commas between them."""
     return [float(word) for word in text.split(",")]
 
 
 def shows_progress(arguments: argparse.Namespace) -> bool:
     """Tell whether to show progress: only on a terminal, and not with ``--quiet``."""
-    return not arguments.quiet and is_terminal(sys.stderr)
+    return not getattr(arguments, "quiet", False) and is_terminal(sys.stderr)
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -105,27 +98,20 @@ def is_terminal(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def show_progress(text: str) -> None:
-    """Replace the line of progress, cut to the width of the terminal."""
-    text = text[: get_terminal_size().columns - 1]
-    print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+@contextmanager
+def progress_line(arguments: argparse.Namespace) -> Iterator[Callable[[str], None]]:
+    """Lend what replaces the line of progress, if one is to be shown; it is removed at the end."""
+    shows = shows_progress(arguments)
 
+    def show(text: str) -> None:
+        if shows:
+            text = text[: get_terminal_size().columns - 1]
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
-def counted(items: Sequence[_Item], shows: bool) -> Iterator[_Item]:
-    """Iterate over files and show the number of the current one."""
     try:
-        for number, item in enumerate(items, 1):
-            if shows:
-                show_progress(f"{number} of {len(items)} files")
-            yield item
+        yield show
     finally:
-        end_progress(shows)
-
-
-def end_progress(was_shown: bool) -> None:
-    """Remove the line of progress."""
-    if was_shown:
-        show_progress("")
+        show("")
 
 
 #: Whether the command that runs was given ``--json``.

@@ -13,7 +13,6 @@ Examples:
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,14 +20,7 @@ from typing import Any
 
 from rknn_runtime.cli.files import check_readable, naming
 from rknn_runtime.cli.info import memory
-from rknn_runtime.cli.options import (
-    add_shapes,
-    add_switch,
-    end_progress,
-    is_terminal,
-    refusals,
-    show_progress,
-)
+from rknn_runtime.cli.options import add_shapes, add_switch, progress_line, refusals
 from rknn_runtime.cli.tables import count, short_name, table
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.modelfile.layers import Layer, read_layers
@@ -51,7 +43,6 @@ _MADE_OF_ONNX = "as if `convert` had made an int8 model of it"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of the command."""
     parser.add_argument("model", metavar="MODEL", help="a .rknn file for any SoC, or an .onnx file")
     parser.add_argument(
         "--for", dest="soc", metavar="SOC", choices=tuple(SOCS),
@@ -71,7 +62,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Print the prediction."""
     layers, info = _read(arguments)
     batch = 1 if info is None else info.batch
     driver = arguments.driver
@@ -128,19 +118,13 @@ def _read(arguments: Namespace) -> tuple[Sequence[Layer], ModelInfo | None]:
     from rknn_runtime.conversion.expected_layers import expected_layers
     from rknn_runtime.conversion.plan import load_of_shapes
 
-    shows = is_terminal(sys.stderr)
-    if shows:  # hundreds of MB of weights take seconds
-        show_progress(f"reading {model}")
-    try:
-        with refusals():
-            load = load_of_shapes(Path(model), arguments.imgsz, dict(arguments.shape))
-            return expected_layers(model, load=load), None
-    finally:
-        end_progress(shows)
+    with progress_line(arguments) as show, refusals():
+        show(f"reading {model}")  # hundreds of MB of weights take seconds
+        load = load_of_shapes(Path(model), arguments.imgsz, dict(arguments.shape))
+        return expected_layers(model, load=load), None
 
 
 def _assumptions(driver: str, layers: Sequence[Layer]) -> list[str]:
-    """Return the counts and assumptions about the open runtime."""
     byte = f"{CPU_NS[0]:g} to {CPU_NS[1]:g} ns a byte"
     if driver == "rknpu":
         return [

@@ -18,20 +18,13 @@ from typing import Any
 
 from rknn_runtime._arrays import load_arrays
 from rknn_runtime._files import printable, replace_file
-from rknn_runtime.cli.files import check_readable, check_writable, naming, told
-from rknn_runtime.cli.options import (
-    add_switch,
-    end_progress,
-    refusals,
-    show_progress,
-    shows_progress,
-)
+from rknn_runtime.cli.files import check_readable, check_writable, counted, naming, told
+from rknn_runtime.cli.options import add_switch, progress_line, refusals
 from rknn_runtime.errors import RknnError
 from rknn_runtime.vision.images import IMAGE_SUFFIXES
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("model", metavar="MODEL", help="a .rknn file or a bundle")
     parser.add_argument(
         "samples",
@@ -47,33 +40,26 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Run, and write the bundle."""
     from rknn_runtime.sim import record  # here: other commands do not need it
 
     check_readable(arguments.model, *arguments.samples)
     _check_place(arguments)
     samples = _samples(arguments.model, arguments.samples)
-    shows = shows_progress(arguments)
-    try:
-        bundle = record(
-            arguments.model, samples, any_input=arguments.any_input,
-            progress=_progress if shows else None,
-        )  # fmt: skip
-    except (TypeError, ValueError) as error:
-        raise RknnError(told(arguments.model, error)) from None
-    finally:
-        end_progress(shows)
+    with progress_line(arguments) as show:
+        try:
+            bundle = record(
+                arguments.model, samples, any_input=arguments.any_input,
+                progress=lambda done, total: show(f"{done} of {total} samples"),
+            )  # fmt: skip
+        except (TypeError, ValueError) as error:
+            raise RknnError(told(arguments.model, error)) from None
     replace_file(arguments.output, bytes(bundle))
     if arguments.json:
         made = {"bundle": arguments.output, "samples": len(samples), "bytes": len(bundle)}
         print(json.dumps(made))
     else:
-        words = "1 sample" if len(samples) == 1 else f"{len(samples)} samples"
+        words = counted(len(samples), "sample")
         print(printable(f"{arguments.output}: {words}, {len(bundle)} bytes"))
-
-
-def _progress(done: int, total: int) -> None:
-    show_progress(f"{done} of {total} samples")
 
 
 def _check_place(arguments: Namespace) -> None:
@@ -86,7 +72,6 @@ def _check_place(arguments: Namespace) -> None:
 
 
 def _samples(model: str, paths: Sequence[str]) -> list[list[Any]]:
-    """Read the samples; photos as the model takes them."""
     with refusals():
         arrays = {path: list(load_arrays(path).values()) for path in paths if not _is_photo(path)}
         photos = [path for path in paths if path not in arrays]

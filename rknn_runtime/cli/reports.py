@@ -29,18 +29,10 @@ _FPS = 25.0
 
 
 class Report:
-    """Base class of the formats.
-
-    Args:
-        out: The file to write to.
-        labels: The names of the classes, or None.
-    """
-
     def __init__(self, out: TextIO, labels: Labels | None) -> None:
         self._out, self._labels = out, labels
 
     def add(self, item: Item, result: Any) -> None:
-        """Write the results for an image."""
         raise NotImplementedError
 
     def fail(self, item: Item, error: Exception) -> None:
@@ -65,7 +57,6 @@ class Text(Report):
     """A line for each image, and one for each object or class; of a video a line for each frame."""
 
     def add(self, item: Item, result: Any) -> None:
-        """Write the lines."""
         if isinstance(result, np.ndarray):
             self._write(item, f" a vector of {len(result)} numbers", [])
             return
@@ -99,12 +90,10 @@ class JsonLines(Report):
     """One JSON object per image, a line each."""
 
     def add(self, item: Item, result: Any) -> None:
-        """Write the line."""
         height, width = image_size(item)
         self._line(item, {"width": width, "height": height, **as_dict(result, self._labels)})
 
     def fail(self, item: Item, error: Exception) -> None:
-        """Write a line with the error."""
         self._line(item, {"error": line_of(error)})
 
     def _line(self, item: Item, rest: dict[str, Any]) -> None:
@@ -120,7 +109,6 @@ class Csv(Report):
     _has_header = False
 
     def add(self, item: Item, result: Any) -> None:
-        """Write the lines, after the names of the columns."""
         import csv
 
         if isinstance(result, np.ndarray):
@@ -154,7 +142,6 @@ class Coco(Report):
         out.write("[")
 
     def add(self, item: Item, result: Any) -> None:
-        """Write the objects."""
         stem = item.stem
         name: int | str = int(stem) if stem.isascii() and stem.isdigit() else stem
         if item.frame is not None:
@@ -164,7 +151,6 @@ class Coco(Report):
             self._separator = ",\n"
 
     def end(self) -> None:
-        """Close the array."""
         self._out.write("\n]\n")
 
 
@@ -204,13 +190,7 @@ FORMATS: dict[str, Callable[[TextIO, Any], Report]] = {
 
 
 class Gallery:
-    """Draws results into images and videos; a context manager that closes the videos.
-
-    Args:
-        folder: Created if missing. Files get the names of the sources, with a number if two are
-            equal.
-        labels: The names of the classes, or None.
-    """
+    """Draws results into images and videos; a context manager that closes the videos."""
 
     def __init__(self, folder: Path, labels: Labels | None) -> None:
         self._folder, self._labels = folder, labels
@@ -221,7 +201,6 @@ class Gallery:
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, item: Item, found: Any) -> None:
-        """Draw the results of an image and write it."""
         image, color = as_pixels(item.image, "BGR")
         drawn = found.draw(image, self._labels, color=color)
         if item.frame is not None:
@@ -259,11 +238,6 @@ class _Video:
 
     Live sources drop frames. An image is then repeated until the next one, so that the video lasts
     as long as the scene. Frames that come more than half a second early are left out.
-
-    Args:
-        path: The path of the file.
-        first: The first frame.
-        shape: The shape of the images.
     """
 
     def __init__(self, path: Path, first: Item, shape: tuple[int, ...]) -> None:
@@ -281,7 +255,6 @@ class _Video:
             raise OSError(f"{path}: OpenCV cannot write a video there")
 
     def add(self, item: Item, drawn: Any) -> None:
-        """Write a frame at its time."""
         if item.is_live:
             due = (item.time_s - self._began_s) * self._fps
             if self._written - due > self._fps / 2:
@@ -298,6 +271,5 @@ class _Video:
         self._written += 1
 
     def close(self) -> None:
-        """Finish the file."""
         self._file.release()
         self._place.close()

@@ -24,14 +24,12 @@ from rknn_runtime.cli.options import add_switch
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("--wheel", metavar="FOLDER", help="write the wheel there, install nothing")
     add_switch(parser, "--toolkit", "also rknn-toolkit2, for programs that convert")
     add_switch(parser, "--json", "print one JSON object")
 
 
 def run(arguments: Namespace) -> None:
-    """Write or install it, and say what."""
     from rknn_runtime.rknnlite import install  # here, as other commands do without
 
     names = list(install.DISTRIBUTIONS)[: 2 if arguments.toolkit else 1]

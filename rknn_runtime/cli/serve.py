@@ -47,7 +47,6 @@ _QUIET_S = 60.0
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
     add_model_arguments(parser)
     parser.add_argument(
         "source", metavar="SOURCE", help="a camera's number, a URL, a video, or a folder of images"
@@ -194,11 +193,9 @@ class _Failures:
 
     @property
     def count(self) -> int:
-        """Number of skipped frames."""
         return self._count + (0 if self.source is None else self.source.damaged)
 
     def add(self, error: Exception) -> None:
-        """Count one."""
         from rknn_runtime.cli.sources import MOST_FAILURES
 
         self._count, self._in_row, self.last = self._count + 1, self._in_row + 1, line_of(error)
@@ -211,7 +208,6 @@ class _Failures:
             log("frames that failed and were skipped: %d, the last: %s", self.count, self.last)
 
     def end_row(self) -> None:
-        """Note a frame without an error."""
         self._in_row = 0
 
 

@@ -18,7 +18,6 @@ from rknn_runtime.cli.options import add_switch
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("folder", metavar="FOLDER", help="folder to write to; made if missing")
     parser.add_argument(
         "--name",
@@ -31,7 +30,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Write it, and say where."""
     from rknn_runtime.sim.install import install_library  # here, as `info` does without
 
     made_folder(arguments.folder)

@@ -63,7 +63,6 @@ class Names:
         self._taken: set[str] = set()
 
     def of(self, item: Item, suffix: str) -> str:
-        """Return the file name for a source."""
         if item.source not in self._names:
             name, number = f"{item.stem}{suffix}", 1
             while name in self._taken:
@@ -170,7 +169,6 @@ def _item(frame: Frame, frames: FrameSource) -> Item:
 
 
 def _stream(pool: Pool, source: str, drop: str | None) -> Iterator[tuple[Item, Any]]:
-    """Run on a video, a camera or a URL."""
     failed = Item(shown(source), None, 0.0, shown(source))
     try:
         frames = FrameSource(source, reconnect_s=RECONNECT_S)

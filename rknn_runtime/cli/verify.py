@@ -31,7 +31,6 @@ ASKED = ("rk3588", "rv1106", "rk3566", "rk3562", "rk3576")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "models", nargs="*", metavar="MODEL",
         help="with --library open: also ask about the tasks of this .rknn file",
@@ -44,11 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Ask, and print.
-
-    Returns:
-        0 if all answers are as assumed, else 1.
-    """
+    """Return 0 if all answers are as assumed, else 1."""
     from rknn_runtime.npu.library import open_library
     from rknn_runtime.npu.model import Model
     from rknn_runtime.tools import verify

@@ -26,7 +26,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
 
     monkeypatch.setattr("rknn_runtime.cli.bench._Progress.__call__", stop)
-    monkeypatch.setattr("rknn_runtime.cli.bench.shows_progress", lambda arguments: True)
+    monkeypatch.setattr("rknn_runtime.cli.options.shows_progress", lambda arguments: True)
 
 
 def test_ctrl_c_ends_a_sweep_with_what_was_measured(interrupted, tmp_path, capsys) -> None:
@@ -55,7 +55,7 @@ def test_ctrl_c_before_the_first_frame(monkeypatch, capsys) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rknn_runtime.cli.bench._Progress.__call__", stop)
-    monkeypatch.setattr("rknn_runtime.cli.bench.shows_progress", lambda arguments: True)
+    monkeypatch.setattr("rknn_runtime.cli.options.shows_progress", lambda arguments: True)
     for words in (QUICK, ["suite", *QUICK]):
         assert main(["bench", *words]) == 130
         assert capsys.readouterr().out == ""
@@ -65,7 +65,7 @@ def test_progress_from_the_start(monkeypatch, capsys) -> None:
     """A model whose frames take seconds shows that it is loaded and warmed up, frame by frame."""
     monkeypatch.setattr("rknn_runtime.cli.bench._STEP_S", 0)
     monkeypatch.setenv("COLUMNS", "1000")  # for the whole name of the model
-    monkeypatch.setattr("rknn_runtime.cli.bench.shows_progress", lambda arguments: True)
+    monkeypatch.setattr("rknn_runtime.cli.options.shows_progress", lambda arguments: True)
     assert main(["bench", *QUICK, "--frames", "2"]) == 0
     lines = capsys.readouterr().err.split("\r\x1b[K")
     assert lines == [

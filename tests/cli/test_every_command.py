@@ -186,7 +186,7 @@ def test_examples(name) -> None:
 
 def test_progress(words, capsys, monkeypatch) -> None:
     """On a terminal a line counts the work and disappears at the end; --quiet shows none."""
-    monkeypatch.setattr("rknn_runtime.cli.record.shows_progress", lambda given: not given.quiet)
+    monkeypatch.setattr("rknn_runtime.cli.options.shows_progress", lambda given: not given.quiet)
     assert main(words("record", ROWS["record"].good)) == 0
     assert capsys.readouterr().err == "\r\x1b[K1 of 1 samples\r\x1b[K"
     assert main([*words("record", ROWS["record"].good), "--quiet"]) == 0

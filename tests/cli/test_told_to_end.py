@@ -116,7 +116,7 @@ def test_a_measurement_is_kept(tmp_path, monkeypatch, capsys):
             os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr("rknn_runtime.cli.bench._Progress.__call__", stop)
-    monkeypatch.setattr("rknn_runtime.cli.bench.shows_progress", lambda arguments: True)
+    monkeypatch.setattr("rknn_runtime.cli.options.shows_progress", lambda arguments: True)
     model, report = PROJECT / "examples" / "models" / "shapes_rk3588.rknn", tmp_path / "a.json"
     assert main(["bench", str(model), "--sim", "--warm-up", "1", "-o", str(report)]) == 143
     assert load(report.read_text("utf-8")).about["interrupted"] is True
