@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Run the program; Ctrl-C and a lack of memory end it in one line, also during its imports."""

@@ -17,27 +17,6 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._files import read_file
 from rknn_runtime.errors import status_error
 
-__all__ = [
-    "MAX_DIMENSION",
-    "SCALE_RANGE",
-    "Array",
-    "Span",
-    "are_same",
-    "as_float",
-    "as_int",
-    "as_list",
-    "as_member",
-    "check_status",
-    "exact_int",
-    "load_arrays",
-    "plain",
-    "pointer",
-    "refuse_overlaps",
-    "result",
-    "source",
-    "untyped",
-]
-
 _E = TypeVar("_E", bound=Enum)
 
 if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.

@@ -11,11 +11,6 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-__all__ = [
-    "FileView", "html_table", "is_escaped", "opened_file", "printable", "printable_lines",
-    "read_file", "read_kernel_file", "replace_file", "replaced_file",
-]  # fmt: skip
-
 #: Bytes that are read at once if only parts are wanted.
 _BLOCK_BYTES = 1 << 14
 #: The most that is read of a file of the kernel.

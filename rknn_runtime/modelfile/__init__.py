@@ -4,14 +4,13 @@ from rknn_runtime import lazily
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rknn_runtime.modelfile.header import ModelHeader
-    from rknn_runtime.modelfile.info import ModelInfo, Preprocessing, ShapeVariant
+    from rknn_runtime.modelfile.info import ModelHeader, ModelInfo, Preprocessing, ShapeVariant
     from rknn_runtime.modelfile.layers import Layer, LayerTensor, read_layers
     from rknn_runtime.modelfile.prediction import LayerTime, Prediction, predict
     from rknn_runtime.modelfile.reader import ModelFile, Needs, read, read_header
     from rknn_runtime.modelfile.soc import SOCS, Soc, find_soc, soc_of_this_machine
 
-__all__ = [
+__all__ = [  # for the documentation site, which imports nothing; `lazily` makes the same
     "SOCS",
     "Layer",
     "LayerTensor",
@@ -32,14 +31,13 @@ __all__ = [
     "soc_of_this_machine",
 ]
 
-#: Module -> the names that come from it.
-_HOMES = {
-    "header": ("ModelHeader",),
-    "info": ("ModelInfo", "Preprocessing", "ShapeVariant"),
-    "layers": ("Layer", "LayerTensor", "read_layers"),
-    "prediction": ("LayerTime", "Prediction", "predict"),
-    "reader": ("ModelFile", "Needs", "read", "read_header"),
-    "soc": ("SOCS", "Soc", "find_soc", "soc_of_this_machine"),
-}
-if not TYPE_CHECKING:  # else every misspelt name would have a type
-    __getattr__, __dir__ = lazily(globals(), _HOMES)
+lazily(
+    globals(),
+    {
+        "info": ("ModelHeader", "ModelInfo", "Preprocessing", "ShapeVariant"),
+        "layers": ("Layer", "LayerTensor", "read_layers"),
+        "prediction": ("LayerTime", "Prediction", "predict"),
+        "reader": ("ModelFile", "Needs", "read", "read_header"),
+        "soc": ("SOCS", "Soc", "find_soc", "soc_of_this_machine"),
+    },
+)

@@ -9,15 +9,6 @@ from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.modelfile.soc import Soc, known_version, runtime_of
 from rknn_runtime.tensor import TensorAttr
 
-__all__ = [
-    "ELEMENT_TYPES",
-    "FileTensor",
-    "Rules",
-    "describe",
-    "input_attr",
-    "output_attr",
-]
-
 #: Element types by their number in the file, as in ONNX.
 ELEMENT_TYPES = {
     1: TensorType.FLOAT32,

@@ -14,23 +14,11 @@ from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, Soc, so
 if TYPE_CHECKING:
     from typing import Union
 
-    from rknn_runtime.modelfile.header import ModelHeader
+    from rknn_runtime.modelfile.info import ModelHeader
     from rknn_runtime.modelfile.reader import ModelFile
 
     #: Sources of the first facts.
     Facts = Union[ModelHeader, ModelFile]
-
-__all__ = [
-    "REFUSED_BY_MINI",
-    "Runtime",
-    "check_loadable",
-    "driver_version",
-    "newer_toolkit",
-    "problems",
-    "runtime_in",
-    "suspects",
-    "versions",
-]
 
 VERSION = rb"lib(rknnm?rt) version: ([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})"
 #: A part of it; to find it takes a tenth of a search for the whole, which begins this much earlier.

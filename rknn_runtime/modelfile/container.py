@@ -15,18 +15,6 @@ from rknn_runtime.errors import InvalidModelError
 if TYPE_CHECKING:
     import mmap
 
-__all__ = [
-    "ENCRYPTED",
-    "Buffer",
-    "ModelSource",
-    "check_format",
-    "check_status",
-    "loaded",
-    "open_model",
-    "opened",
-    "text_of",
-]
-
 ModelSource = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
 #: What `opened` and `loaded` yield.
 Buffer = Union[FileView, memoryview]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["facts_of"]
-
 #: Of a head's decoder, that a file may state.
 _OPTIONS = ("anchors", "logits", "normalized")
 

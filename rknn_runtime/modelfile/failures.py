@@ -9,8 +9,6 @@ from rknn_runtime.enums import TensorType
 from rknn_runtime.modelfile.info import ModelInfo
 from rknn_runtime.modelfile.soc import FULL_RUNTIME
 
-__all__ = ["Failure", "failures"]
-
 
 class Failure(NamedTuple):
     """A property of a model on which librknnrt fails after loading it, or ends the process."""

@@ -13,8 +13,6 @@ from rknn_runtime.modelfile.attributes import ELEMENT_TYPES
 from rknn_runtime.modelfile.container import ModelSource, check_status, open_model, opened, text_of
 from rknn_runtime.modelfile.reader import indices_of, read_graph, read_tensor
 
-__all__ = ["Layer", "LayerTensor", "read_layers"]
-
 ON_NPU = 2
 #: Kinds of constants: weights, shapes, tables of the compiler.
 CONSTANTS = {4, 5, 8}

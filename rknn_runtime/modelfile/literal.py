@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["parse_literal"]
-
 LIMIT_BYTES = 1 << 19
 LIMIT_DEPTH = 16
 

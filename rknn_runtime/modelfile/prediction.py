@@ -21,17 +21,6 @@ from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import UnavailableError
 from rknn_runtime.modelfile.layers import Layer
 
-__all__ = [
-    "CPU_NS",
-    "DRIVERS",
-    "NO_MEASUREMENTS",
-    "PREDICTED_SOCS",
-    "TASK_US",
-    "LayerTime",
-    "Prediction",
-    "predict",
-]
-
 
 class Blocks(NamedTuple):
     """Channels that a core multiplies in one cycle."""

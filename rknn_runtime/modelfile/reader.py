@@ -26,10 +26,12 @@ from rknn_runtime.modelfile.container import (
 
 # The rest is imported where it is needed: each load of a model imports this module.
 if TYPE_CHECKING:
-    from rknn_runtime.modelfile.header import ModelHeader
-    from rknn_runtime.modelfile.info import CalibratedRange, ModelInfo, Preprocessing
-
-__all__ = ["ModelFile", "Needs", "read", "read_header"]
+    from rknn_runtime.modelfile.info import (
+        CalibratedRange,
+        ModelHeader,
+        ModelInfo,
+        Preprocessing,
+    )
 
 #: Inputs and outputs over all shapes of a dynamic model, and bytes of an honest file for each.
 _MAX_PORTS = 1 << 13
@@ -133,7 +135,7 @@ class ModelFile:
     @property
     def header(self) -> ModelHeader:
         """The facts that decide whether a runtime can load it, also for unknown SoCs."""
-        from rknn_runtime.modelfile.header import ModelHeader
+        from rknn_runtime.modelfile.info import ModelHeader
 
         return ModelHeader(**self._header)
 

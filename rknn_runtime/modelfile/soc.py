@@ -9,17 +9,6 @@ from typing import NamedTuple
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._files import read_kernel_file
 
-__all__ = [
-    "DEVICE_TREE",
-    "RUNTIME_VERSIONS",
-    "SOCS",
-    "Soc",
-    "find_soc",
-    "known_version",
-    "runtime_of",
-    "soc_of_this_machine",
-]
-
 #: Where Linux says which board it runs on: NUL-separated ``vendor,name`` strings.
 DEVICE_TREE = "/proc/device-tree/compatible"
 

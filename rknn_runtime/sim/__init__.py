@@ -25,12 +25,12 @@ __all__ = [
     "record",
 ]
 
-if not TYPE_CHECKING:  # else every misspelt name would have a type
-    _HOMES = {
+lazily(
+    globals(),
+    {
         "control": ("Control", "Live"),
         "describe": ("describe_input", "describe_output"),
         "install": ("install_library",),
         "recorded": ("Record", "bundle_from_arrays", "record"),
-    }
-
-    __getattr__, __dir__ = lazily(globals(), _HOMES)
+    },
+)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from rknn_runtime.vision.labels import Labels
 
-__all__ = ["Detector"]
-
 #: How many frames are judged, and how many without any object are one more sign.
 _FIRST_FRAMES, _EMPTY_FRAMES = 8, 100
 

@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from rknn_runtime.vision.detections import Detections
 
-__all__ = ["Tracker"]
-
 
 class Tracker:
     """Give the objects of one video the numbers of their tracks.
