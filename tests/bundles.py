@@ -9,6 +9,7 @@ import numpy as np
 from rknn_runtime.enums import TensorType
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
+from rknn_runtime.sim.bundle import ATTR, HEADER, TENSOR_TAIL
 from rknn_runtime.tensor import TensorAttr
 
 PROFILES = ("rk3588", "rk3566", "rv1106")
@@ -98,6 +99,24 @@ def recorded(
         inputs, outputs, records, soc=soc, preprocessing=preprocessing, **options
     )
     return Recorded(data, list(inputs), list(outputs), arrays)
+
+
+_HEADER = (
+    "magic", "bytes", "soc", "runtime", "cores", "batch", "inputs", "outputs", "shapes", "records",
+    "zero", "weight_bytes", "internal_bytes", "dma_bytes", "unused", "custom_string", "version",
+)  # fmt: skip
+
+
+def changed(data: bytes, shapes: int = 1, has_records: bool = True, **numbers: int) -> bytes:
+    """A bundle of one shape with other numbers in its header, so many shapes, or no records."""
+    said = dict(zip(_HEADER, HEADER.unpack_from(data)))
+    each = 3 * ATTR.size + TENSOR_TAIL.size
+    end = HEADER.size + (said["inputs"] + said["outputs"]) * each
+    body = shapes * data[HEADER.size : end] + (data[end:] if has_records else b"")
+    said.update(numbers, shapes=shapes, bytes=HEADER.size + len(body))
+    said["dma_bytes"] = said["weight_bytes"] + said["internal_bytes"]
+    said["records"] *= has_records
+    return HEADER.pack(*said.values()) + body
 
 
 def one_object(custom_string: str = "") -> bytes:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from bundles import WHOLE, image, one_object, output, recorded
+from bundles import WHOLE, changed, image, one_object, output, recorded
 from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
 from paths import DATA
 
@@ -44,7 +43,6 @@ from rknn_runtime.sim import (
     describe_input,
     describe_output,
 )
-from rknn_runtime.sim.bundle import read_bundle
 
 __all__ = ["FLOWS", "Opened", "opened"]
 
@@ -117,8 +115,7 @@ def data_of(soc: str = "rk3588", dtype: TensorType = TensorType.INT8) -> bytes:
     """A small image to two maps, with weights and internal memory; the answer to one image."""
     outputs = [output(f"map{i}", (1, 5, 4, 6), soc, i, dtype) for i in range(2)]
     case = recorded(soc, [image(soc=soc)], outputs, [FRAME])
-    bundle = read_bundle(case.data)
-    return bytes(replace(bundle, weight_bytes=WEIGHT_BYTES, internal_bytes=INTERNAL_BYTES))
+    return changed(case.data, weight_bytes=WEIGHT_BYTES, internal_bytes=INTERNAL_BYTES)
 
 
 def buffer(size: int, data: bytes = b"") -> int:

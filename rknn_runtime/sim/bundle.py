@@ -9,13 +9,11 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import lib
-from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, known_version
@@ -170,127 +168,24 @@ def normalization(
     return mean, std
 
 
-def read_bundle(data: bytes) -> Bundle:
-    """Read a bundle; the inverse of ``bytes(bundle)``."""
+def bundle_facts(data: bytes) -> tuple[str, tuple[Preprocessing | None, ...]]:
+    """Return the SoC of a bundle and what its inputs are normalized with; C checks the rest."""
     try:
-        return _BundleReader(data).bundle()
+        _, _, soc, _, _, _, inputs, *_ = HEADER.unpack_from(data)
+        name = soc.partition(b"\0")[0].decode()
+        if name not in SOCS:
+            raise ValueError(f"its SoC is {name!r}")
+        return name, tuple(_preprocessing(data, index) for index in range(inputs))
     except (ValueError, struct.error) as error:
         raise InvalidModelError(f"not a simulation bundle, or damaged: {error}") from error
 
 
-class _BundleReader:
-    """Reads a bundle from its start to its end; every failure is a ValueError."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def take(self, layout: struct.Struct) -> tuple[Any, ...]:
-        values = layout.unpack_from(self.data, self.at)
-        self.at += layout.size
-        return values
-
-    def bundle(self) -> Bundle:
-        magic, total, soc, full, _cores, batch, n_inputs, n_outputs, n_shapes, n_records, *rest = (
-            self.take(HEADER)
-        )
-        _unread, weights, internal, dma, zero, custom_string, version = rest
-        if magic != MAGIC or total != len(self.data):
-            raise ValueError(f"it should have {total} bytes, here are {len(self.data)}")
-        tensor_bytes = 3 * ATTR.size + TENSOR_TAIL.size
-        if n_shapes * (n_inputs + n_outputs) * tensor_bytes > total:
-            raise ValueError(f"{n_shapes} shapes of {n_inputs} inputs and {n_outputs} outputs")
-        shapes = [[self.tensor() for _ in range(n_inputs + n_outputs)] for _ in range(n_shapes)]
-        variants = tuple(
-            ShapeVariant(
-                tuple(attr for attr, _ in tensors[:n_inputs]),
-                tuple(attr for attr, _ in tensors[n_inputs:]),
-            )
-            for tensors in shapes
-        )
-        records = tuple(self.record(variants) for _ in range(min(n_records, total)))
-        if zero or self.at != total:
-            raise ValueError(f"its records end at {self.at} of {total} bytes")
-        return Bundle(
-            soc=_text(soc),
-            variants=variants,
-            preprocessing=tuple(given for _, given in shapes[0][:n_inputs]) if shapes else (),
-            records=records,
-            mini=full == 0,
-            runtime_version=_text(version),
-            batch=batch,
-            weight_bytes=weights,
-            internal_bytes=internal,
-            command_bytes=dma - weights - internal,
-            custom_string=_text(custom_string),
-        )
-
-    def tensor(self) -> tuple[TensorAttr, Preprocessing | None]:
-        packed = [self.take(ATTR) for _ in range(3)]
-        tail = self.take(TENSOR_TAIL)
-        statuses, count = tail[:3], tail[3]
-        native, nhwc = (
-            None if status else _unpack_attr(values)
-            for status, values in zip(statuses[1:], packed[1:])
-        )
-        attr = _unpack_attr(packed[0], native, nhwc)
-        if not count:
-            return attr, None
-        mean, std = tail[5 : 5 + MAX_CHANNELS], tail[5 + MAX_CHANNELS :]
-        return attr, Preprocessing(mean[:count], std[:count], rgb2bgr=False)
-
-    def record(self, variants: Sequence[ShapeVariant]) -> RawRecord:
-        shape, any_input = self.take(RECORD)
-        if shape >= len(variants):
-            raise ValueError(f"a record of shape {shape}, there are {len(variants)}")
-        variant = variants[shape]
-        inputs = None if any_input else tuple(map(self.values, variant.inputs))
-        return RawRecord(tuple(map(self.values, variant.outputs)), inputs, shape)
-
-    def values(self, attr: TensorAttr) -> Array:
-        shape = attr.nchw_shape
-        try:
-            dtype = attr.stored.dtype.numpy
-        except TypeError as error:  # INT4, BFLOAT16
-            raise ValueError(f"the values of {attr.name!r}: {error}") from error
-        count = math.prod(shape)
-        if count * dtype.itemsize > len(self.data) - self.at:
-            raise ValueError(f"the values of {attr.name!r} are cut off")
-        array = np.frombuffer(self.data, dtype, count, self.at).reshape(shape)
-        self.at += array.nbytes
-        return array
-
-
-def _text(field: bytes) -> str:
-    return field.partition(b"\0")[0].decode("utf-8")
-
-
-def _unpack_attr(
-    values: tuple[Any, ...], native: TensorAttr | None = None, nhwc: TensorAttr | None = None
-) -> TensorAttr:
-    index, n_dims, *dims = values[:18]
-    if n_dims > len(dims):
-        raise ValueError(f"{n_dims} dimensions")
-    name, n_elems, size, layout, dtype, qnt_type, fl, zero_point, scale = values[18:27]
-    w_stride, size_with_stride, _pass_through, h_stride = values[27:]
-    return TensorAttr(
-        index=index,
-        name=_text(name),
-        shape=tuple(dims[:n_dims]),
-        layout=Layout(layout),
-        dtype=TensorType(dtype),
-        qnt_type=QuantType(qnt_type),
-        zero_point=zero_point,
-        scale=scale,
-        fl=fl,
-        n_elems=n_elems,
-        size=size,
-        size_with_stride=size_with_stride,
-        w_stride=w_stride,
-        h_stride=h_stride,
-        native=native,
-        nhwc=nhwc,
-    )
+def _preprocessing(data: bytes, index: int) -> Preprocessing | None:
+    before = 3 * ATTR.size
+    at = HEADER.size + before + index * (before + TENSOR_TAIL.size)
+    _, _, _, count, _, *numbers = TENSOR_TAIL.unpack_from(data, at)
+    mean, std = numbers[:MAX_CHANNELS], numbers[MAX_CHANNELS:]
+    return Preprocessing(tuple(mean[:count]), tuple(std[:count]), rgb2bgr=False) if count else None
 
 
 def _pack_attr(attr: TensorAttr) -> bytes:

@@ -161,10 +161,10 @@ def _of_rknn(content: Buffer, library: Library) -> PreparedModel:
 
 def _of_bundle(data: bytes, library: Library) -> PreparedModel:
     from rknn_runtime.modelfile.info import Preprocessing
-    from rknn_runtime.sim.bundle import read_bundle
+    from rknn_runtime.sim.bundle import bundle_facts
 
-    bundle = read_bundle(data)
+    soc, preprocessing = bundle_facts(data)
     # A bundle without the field has none; a model file without it is unknown.
     none = Preprocessing((0.0,), (1.0,), rgb2bgr=False)
-    given = tuple(given or none for given in bundle.preprocessing)
-    return PreparedModel(data, library, lambda: given, "records", bundle.soc)
+    given = tuple(given or none for given in preprocessing)
+    return PreparedModel(data, library, lambda: given, "records", soc)

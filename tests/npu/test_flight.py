@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from bundles import recorded
+from bundles import changed, recorded
 from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
 from sim_api import set_executor
 
@@ -17,7 +16,6 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import InitFlag
 from rknn_runtime.errors import ClosedError, RknnStatusError, UnavailableError
 from rknn_runtime.npu import raw
-from rknn_runtime.sim.bundle import read_bundle
 
 FENCE = InitFlag.FENCE_OUT_OUTSIDE
 
@@ -45,7 +43,7 @@ def engine():
 
 @pytest.fixture
 def model(control, engine):
-    data = bytes(replace(read_bundle(recorded().data), records=()))
+    data = changed(recorded().data, has_records=False)
     with Model(data, library="sim", flags=FENCE) as loaded:
         set_executor(loaded.library, loaded._context.opened(), engine.function)
         loaded.input_view()[...] = 1
@@ -193,7 +191,7 @@ def test_who_cannot(control):
 
 def test_a_runtime_before_its_time(control):
     """Of librknnrt 1.5.2 it is not known what rknn_wait waits for: refused before the call."""
-    data = bytes(replace(read_bundle(recorded().data), runtime_version="1.5.2"))
+    data = recorded(runtime_version="1.5.2").data
     with (
         Model(data, library="sim", flags=FENCE) as model,
         pytest.raises(UnavailableError, match=r"2\.3\.2 or newer"),
@@ -300,7 +298,7 @@ def test_who_takes_no_fence(control, model, fenced, fence):
         Model(recorded("rv1106").data, library="sim", flags=flags)
     with pytest.raises(ValueError, match="fences"):
         GeneralModel(recorded().data, library="sim", flags=flags)
-    data = bytes(replace(read_bundle(recorded().data), runtime_version="1.5.2"))
+    data = recorded(runtime_version="1.5.2").data
     with (
         Model(data, library="sim", flags=flags) as old,
         pytest.raises(UnavailableError, match=r"fence_fd needs librknnrt 2\.3\.2"),

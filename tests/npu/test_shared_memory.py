@@ -6,11 +6,10 @@ import gc
 import itertools
 import os
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from bundles import image, output, recorded
+from bundles import changed, image, output, recorded
 from test_outside_memory import descriptors, shared_file
 
 from rknn_runtime import CoreMask, GeneralModel, InitFlag, Model, TensorMemory
@@ -22,7 +21,6 @@ from rknn_runtime.errors import (
 )
 from rknn_runtime.npu.dma_heap import DmaBuffer
 from rknn_runtime.sim import Live
-from rknn_runtime.sim.bundle import read_bundle
 
 FRAME = np.random.default_rng(3).integers(0, 256, (1, 8, 20, 3)).astype(np.uint8)
 NOTHING = Live(0, 0, 0)
@@ -33,8 +31,7 @@ WEIGHT_BYTES, INTERNAL_BYTES = 5000, 9000
 def case_of(soc="rk3588", internal_bytes=INTERNAL_BYTES):
     """A model that says how much memory it needs."""
     case = recorded(soc, inputs=[image(soc=soc)], input_arrays=[FRAME])
-    bundle = read_bundle(case.data)
-    case.data = bytes(replace(bundle, weight_bytes=WEIGHT_BYTES, internal_bytes=internal_bytes))
+    case.data = changed(case.data, weight_bytes=WEIGHT_BYTES, internal_bytes=internal_bytes)
     return case
 
 

@@ -7,12 +7,11 @@ that a class refuses must not reach the runtime.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from bundles import recorded
+from bundles import changed, recorded
 from sim_api import Api
 from soc_answers import ANSWERS_IN_C, ANSWERS_IN_PYTHON
 
@@ -32,17 +31,13 @@ from rknn_runtime.errors import RknnStatusError, UnavailableError
 from rknn_runtime.modelfile.soc import SOCS
 from rknn_runtime.npu import raw
 from rknn_runtime.sim import Control
-from rknn_runtime.sim.bundle import read_bundle
 
 FRAME = np.zeros((1, 8, 20, 3), np.uint8)
 
 
 def data(soc: str, shapes: int = 1) -> bytes:
     """A small image to a small map, in so many shapes."""
-    bundle = read_bundle(recorded(soc).data)
-    return bytes(
-        replace(bundle, variants=bundle.variants * shapes, weight_bytes=64, internal_bytes=64)
-    )
+    return changed(recorded(soc).data, shapes, weight_bytes=64, internal_bytes=64)
 
 
 # ---- in C ------------------------------------------------------------------------------

@@ -19,8 +19,9 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
+from rknn_runtime.npu.model import Model
 from rknn_runtime.sim import Control, Record, bundle_from_arrays, describe_input, describe_output
-from rknn_runtime.sim.bundle import HEADER, Bundle, RawRecord, read_bundle
+from rknn_runtime.sim.bundle import HEADER, Bundle, RawRecord, bundle_facts
 
 MUTATIONS = int(os.environ.get("RKNN_TEST_MUTATIONS", "4000")) // 4
 PREPROCESSING = Preprocessing((1.0, 2.0, 3.0), (4.0, 5.0, 6.0), False)
@@ -57,17 +58,14 @@ def small(soc: str = "rk3588") -> Bundle:
 def test_a_bundle_is_read_as_it_was_written(soc: str) -> None:
     """Attributes, records and all the rest."""
     bundle = small(soc)
-    again = read_bundle(bytes(bundle))
-    assert bytes(again) == bytes(bundle)
-    assert again.variants[0].inputs[1] == bundle.variants[0].inputs[1]
-    assert again.preprocessing == bundle.preprocessing
-    assert again.custom_string == "ä"
-    assert again.runtime_version == bundle.runtime_version == "2.3.2"
-    assert again.records[0].inputs is not None
-    np.testing.assert_array_equal(again.records[0].inputs[1], np.ones(2, np.int8))
-    assert again.records[1].inputs is None
-    with Api(bytes(bundle)) as api:
-        assert api.status == 0
+    (variant,) = bundle.variants
+    assert bundle_facts(bytes(bundle)) == (soc, bundle.preprocessing)
+    with Model(bytes(bundle), library="sim") as model:
+        assert (model.inputs, model.outputs) == (variant.inputs, variant.outputs)
+        assert model.custom_string == "ä"
+        assert model.memory_size[:3] == (5, 6, 18)
+        answer = model(np.zeros((1, 2, 3, 3), np.uint8), np.ones(2, np.int8))
+        np.testing.assert_array_equal(answer[1], np.arange(3))
 
 
 def test_equal_means_and_stds_become_one() -> None:
@@ -76,7 +74,7 @@ def test_equal_means_and_stds_become_one() -> None:
     target = describe_output("o", (2,))
     equal = Preprocessing((3.0,) * 17, (2.0,) * 17, False)
     bundle = computed_bundle([wide], [target], "rk3588", [equal])
-    assert read_bundle(bundle).preprocessing == (Preprocessing((3.0,), (2.0,), False),)
+    assert bundle_facts(bundle)[1] == (Preprocessing((3.0,), (2.0,), False),)
     differing = Preprocessing(tuple(map(float, range(17))), (2.0,) * 17, False)
     with pytest.raises(ValueError, match=r"for each of 17 channels .*, got 17 and 17"):
         computed_bundle([wide], [target], "rk3588", [differing])
@@ -167,14 +165,14 @@ def bind_all_views(api: Api, side: str, index: int) -> list[Any]:
 
 @pytest.mark.parametrize("soc", ["rk3588", "rv1106"])
 def test_a_bundle_cut_off_anywhere_is_refused(soc: str) -> None:
-    """At every byte, by the library and by the reader; with its length corrected, too."""
+    """At every byte, by the library; with its length corrected, too."""
     data = bytes(small(soc))
     assert survive(data)
     for length in range(len(data)):
         cut = data[:length]
         assert not survive(cut)
-        with pytest.raises(InvalidModelError):
-            read_bundle(cut)
+        with contextlib.suppress(InvalidModelError):
+            bundle_facts(cut)
         if length >= HEADER.size:
             assert not survive(cut[:8] + struct.pack("<Q", length) + cut[16:])
 
@@ -195,8 +193,8 @@ def test_a_mutated_bundle_never_crashes(seed: int) -> None:
             else:
                 struct.pack_into("<I", data, at & ~3, int(rng.choice(extremes)))
         loaded += survive(bytes(data))
-        with contextlib.suppress(InvalidModelError, ValueError, struct.error):
-            bytes(read_bundle(bytes(data)))
+        with contextlib.suppress(InvalidModelError):
+            bundle_facts(bytes(data))
     assert 0 < loaded < MUTATIONS
     assert Control().live == (0, 0, 0)
 
@@ -210,8 +208,6 @@ def test_a_type_without_whole_bytes_is_refused(tensor_type: int) -> None:
         at = HEADER.size + view * attr_bytes + ffi.offsetof("rknn_tensor_attr", "type")
         struct.pack_into("<I", data, at, tensor_type)
     assert Api(bytes(data)).status == lib.RKNN_ERR_MODEL_INVALID
-    with pytest.raises(InvalidModelError, match="NumPy has no dtype"):
-        read_bundle(bytes(data))
 
 
 def test_gigabytes_in_a_small_bundle_are_refused() -> None:
@@ -229,15 +225,13 @@ def test_gigabytes_in_a_small_bundle_are_refused() -> None:
 
 
 def test_a_bundle_of_an_unknown_runtime_is_refused() -> None:
-    """By the writer, the reader and the library: librknnmrt 1.5.2 and librknnrt 9.9.9."""
+    """By the writer and the library: librknnmrt 1.5.2 and librknnrt 9.9.9."""
     for soc, version in (("rv1106", b"1.5.2"), ("rk3588", b"9.9.9"), ("rk3588", b"2.3.2\x01")):
         bundle = small(soc)
         with pytest.raises(ValueError, match=r"runtime_version: expected 2\.3\.2"):
             dataclasses.replace(bundle, runtime_version=version.decode())
         data = bytearray(bytes(bundle))
         data[HEADER.size - 16 : HEADER.size] = version.ljust(16, b"\0")
-        with pytest.raises(InvalidModelError, match=r"runtime_version: expected 2\.3\.2"):
-            read_bundle(bytes(data))
         api = Api(bytes(data))
         assert api.status != 0
         assert "a runtime that is not known" in api.control.last_message
