@@ -12,6 +12,8 @@ BIN := $(abspath $(VENV))/bin
 # Python compiles what is imported, a small part of what pip installs, when it is first imported.
 export PIP_COMPILE := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The tests start hundreds of processes, each of which would compile the package and NumPy anew.
+unexport PYTHONDONTWRITEBYTECODE
 WARNINGS := -std=c11 -O3 -ffp-contract=off -Wall -Wextra -Wconversion -Werror
 C_FILES = $(shell git ls-files '*.c' '*.h')
 # What the installation in $(VENV) is made of. Python files are not: it is an editable one.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
-import pytest
 from paths import PROJECT
 
 PACKAGE = PROJECT / "rknn_runtime"
@@ -54,6 +54,11 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
+@functools.cache
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
 def room_of(module: str) -> str:
     if module in IMAGES:
         return "images"
@@ -69,15 +74,16 @@ def floor_of(room: str) -> int:
     return next(floor for floor, rooms in enumerate(FLOORS) if room in rooms)
 
 
-def imported(path: Path) -> set[str]:
-    """Modules of the package that a file imports, wherever in the file the import stands."""
+@functools.cache
+def imported(module: str) -> set[str]:
+    """Modules of the package that one imports, wherever in the file the import stands."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(module)):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
+            assert node.level == 0, f"{module}: relative import"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
             if name.split(".")[0] == "rknn_runtime":
@@ -103,26 +109,24 @@ def test_the_house_stays_small() -> None:
     assert len([path for path in PACKAGE.glob("*.py") if path.stem != "__main__"]) <= 7
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda name: name or "__init__")
-def test_imports_go_down(module: str) -> None:
+def test_imports_go_down() -> None:
     """A module imports only its own room and lower floors; the package root stands above all."""
-    if not module:
-        return
-    room = room_of(module)
-    others = {other: room_of(other) for other in imported(MODULES[module]) if other}
-    wrong = {
-        name
-        for name, other in others.items()
-        if other != room and floor_of(other) >= floor_of(room) and other != UPWARD.get(module)
-    }
-    assert wrong == set()
+    for module in filter(None, MODULES):
+        room = room_of(module)
+        others = {other: room_of(other) for other in imported(module) if other}
+        wrong = {
+            name
+            for name, other in others.items()
+            if other != room and floor_of(other) >= floor_of(room) and other != UPWARD.get(module)
+        }
+        assert wrong == set(), module
 
 
 def test_no_module_imports_itself_through_others() -> None:
     """Also within a room the arrows go one way."""
     arrows = {
-        module: {name for name in imported(path) if room_of(name) != UPWARD.get(module)} - {module}
-        for module, path in MODULES.items()
+        module: {n for n in imported(module) if room_of(n) != UPWARD.get(module)} - {module}
+        for module in MODULES
         if module
     }
     while arrows:
@@ -144,24 +148,18 @@ def test_nothing_of_the_simulation_is_imported_unasked() -> None:
 
 def test_who_imports_by_name() -> None:
     """Three modules import by name: names and commands when they are used, and onnxruntime."""
-    by_name = [
-        name for name, path in MODULES.items() if "import_module(" in path.read_text("utf-8")
-    ]
-    assert by_name == ["", "cli.main", "sim.graph"]
+    assert modules_with("import_module(") == ["", "cli.main", "sim.graph"]
 
 
 def test_only_one_module_imports_the_extension() -> None:
     """``_ffi`` is the only door to the compiled code."""
-    users = [
-        name for name, path in MODULES.items() if "rknn_runtime._rkr" in path.read_text("utf-8")
-    ]
-    assert users == ["_ffi"]
+    assert modules_with("rknn_runtime._rkr") == ["_ffi"]
 
 
 def test_only_type_checkers_import_the_types_of_numpy() -> None:
     """NumPy 1.19 has no ``numpy.typing``: a module that runs the import cannot be loaded there."""
-    for name, path in MODULES.items():
-        for node in ast.parse(path.read_text("utf-8")).body:
+    for name in modules_with("numpy.typing"):
+        for node in tree_of(name).body:
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
                 continue
             assert "numpy.typing" not in ast.unparse(node), name
@@ -176,8 +174,8 @@ def test_no_file_of_tests_has_the_name_of_another() -> None:
 def test_no_class_has_the_name_of_another() -> None:
     """One word for one thing; names that start with _ are their module's own."""
     homes: dict[str, list[str]] = {}
-    for module, path in MODULES.items():
-        for node in ast.parse(path.read_text("utf-8")).body:
+    for module in MODULES:
+        for node in tree_of(module).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(module)
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}

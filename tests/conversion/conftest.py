@@ -111,6 +111,12 @@ def requirements(tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def data(requirements, monkeypatch):
+    """The same, in the place of the package's own."""
+    monkeypatch.setattr(environment, "_DATA", requirements)
+
+
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory, requirements):
     """Where the stand-in is installed, once for all tests."""
@@ -145,10 +151,9 @@ class Toolkit:
 
 
 @pytest.fixture
-def toolkit_process(installed, requirements, tmp_path, monkeypatch):
+def toolkit_process(installed, data, tmp_path, monkeypatch):
     """The stand-in in a separate Python, with the calls that it got and the step that fails."""
     notes = tmp_path / "notes.json"
-    monkeypatch.setattr(environment, "_DATA", requirements)
     monkeypatch.setenv("STAND_IN_NOTES", os.fspath(notes))
     monkeypatch.setenv("STAND_IN_MODEL", os.fspath(MODEL))
     return Toolkit(installed, notes)

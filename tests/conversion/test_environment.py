@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -29,7 +30,7 @@ def test_it_is_made_once(toolkit_process, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", ["ready.json", "bin/python", "half"])
-def test_a_broken_one_is_made_anew(toolkit_process, tmp_path, monkeypatch, damage):
+def test_a_broken_one_is_made_anew(data, tmp_path, monkeypatch, damage):
     """An interrupted installation has no mark, and may lack its Python."""
     place = tmp_path / "rknn-toolkit2-2.3.2"
     made = []
@@ -45,43 +46,52 @@ def test_a_broken_one_is_made_anew(toolkit_process, tmp_path, monkeypatch, damag
     assert made == [place]
 
 
-def test_a_failed_installation_leaves_nothing(toolkit_process, tmp_path, monkeypatch):
-    """And says pip's reason: here, that the file is another one than was tried."""
-    data = tmp_path / "data"
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ({"requirements-2.3.2.txt": None}, "another file than the tested one"),
+        ({"requirements.txt": "numpy==1.26.4 --hash=sha256:"}, "PIP_FIND_LINKS"),
+    ],
+    ids=["another file", "no network"],
+)
+def test_a_failed_installation_leaves_nothing(
+    toolkit_process, tmp_path, monkeypatch, lines, message
+):
+    """And says pip's reason: another file than was tried; wheels can be brought in a folder."""
+    tested = (environment._DATA / "requirements-2.3.2.txt").read_text()
+    data, run = tmp_path / "data", environment._run
     data.mkdir()
-    (data / "requirements.txt").write_text("")
-    line = (environment._DATA / "requirements-2.3.2.txt").read_text()
-    head, _, digest = line.strip().rpartition(":")
-    (data / "requirements-2.3.2.txt").write_text(f"{head}:{'0' * len(digest)}\n")
-    monkeypatch.setattr(environment, "_DATA", data)
-    with pytest.raises(ToolkitEnvironmentError, match="another file than the tested one"):
-        toolkit_python(folder=tmp_path / "made", python=sys.executable)
-    assert [path.name for path in (tmp_path / "made").iterdir()] == ["rknn-toolkit2-2.3.2.lock"]
+    for name in ("requirements.txt", "requirements-2.3.2.txt"):
+        line = lines.get(name, "")
+        line = tested.rpartition(":")[0] + ":" if line is None else line
+        (data / name).write_text(line and f"{line}{'0' * 64}\n")
 
+    def copied(words, say):  # an environment is slow to make
+        if "venv" in words:
+            (made,) = toolkit_process.folder.glob("rknn-*/")
+            shutil.copytree(made, words[-1], symlinks=True)
+        else:
+            run(words, say)
 
-def test_without_a_network_it_says_what_to_do(toolkit_process, tmp_path, monkeypatch):
-    """Wheels can be brought in a folder."""
-    data = tmp_path / "data"
-    data.mkdir()
-    (data / "requirements-2.3.2.txt").write_text("")
-    (data / "requirements.txt").write_text(f"numpy==1.26.4 --hash=sha256:{'0' * 64}\n")
+    monkeypatch.setattr(environment, "_run", copied)
     monkeypatch.setattr(environment, "_DATA", data)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ToolkitEnvironmentError, match="PIP_FIND_LINKS"):
+    with pytest.raises(ToolkitEnvironmentError, match=message):
         toolkit_python(folder=tmp_path / "made", python=sys.executable)
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["rknn-toolkit2-2.3.2.lock"]
 
 
-def test_a_full_disk_is_told_before(toolkit_process, tmp_path, monkeypatch):
+def test_a_full_disk_is_told_before(data, tmp_path, monkeypatch):
     """With the room that is wanted."""
     monkeypatch.setattr(environment, "_ROOM_BYTES", {False: 10**18, True: 10**18})
     with pytest.raises(ToolkitEnvironmentError, match=r"expected 1000000000\.0 GB of room"):
         toolkit_python(folder=tmp_path, python=sys.executable)
 
 
-def test_two_do_not_install_at_once(toolkit_process, tmp_path, monkeypatch):
+def test_two_do_not_install_at_once(data, tmp_path, monkeypatch):
     """The second waits for the first, and then finds it made."""
     inside, waits, done = threading.Event(), threading.Event(), []
 
@@ -108,7 +118,7 @@ def test_two_do_not_install_at_once(toolkit_process, tmp_path, monkeypatch):
     assert said == ["waiting for another process that installs rknn-toolkit2"]
 
 
-def test_the_cache_is_the_users(toolkit_process, tmp_path, monkeypatch):
+def test_the_cache_is_the_users(data, tmp_path, monkeypatch):
     """XDG_CACHE_HOME where it is absolute, else ~/.cache."""
     made = []
     monkeypatch.setattr(environment, "_make", lambda place, *arguments: made.append(place))

@@ -102,6 +102,7 @@ def test_a_slow_clock_widens_the_range() -> None:
         predict(SHAPES, "rk3588", clock_mhz=0)
 
 
+@pytest.mark.slow  # 13 fits
 def test_the_ranges_hold_most_published_times_of_networks_outside_of_the_fit(judge) -> None:
     """Eight of ten, each family left out and as heavy as another; the median error as stated."""
     found = judge.judge()

@@ -257,6 +257,7 @@ def test_a_run_waits_for_a_fence(control, fenced, fence, starts):
     assert control.violations == 0
 
 
+@pytest.mark.slow  # 6 s
 def test_a_fence_that_does_not_come(control, fenced, fence):
     """The NPU runs all the same, as the driver has it; a violation says so."""
     raw.run(fenced, fence_fd=fence[0])
