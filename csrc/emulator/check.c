@@ -43,10 +43,9 @@ static bool check_input(rkr_emu *emu, const emu_convolution *conv) {
         last = extent(groups_of(conv->in_c, group), conv->in_plane, conv->in_h, conv->in_line,
                       conv->in_w, atom, atom);
     }
-    return emu_inside(emu, conv->in_address, last)
-               ? true
-               : emu_refuse(emu, "an input at 0x%x of %llu bytes outside of memory",
-                            conv->in_address, (unsigned long long)last);
+    return emu_inside(emu, conv->in_address, last) ||
+           emu_refuse(emu, "an input at 0x%x of %llu bytes outside of memory", conv->in_address,
+                      (unsigned long long)last);
 }
 
 /* Whether the first and the last window of a row or column meet the input. */
@@ -97,10 +96,8 @@ static bool check_stage(rkr_emu *emu, const emu_dpu *dpu, const emu_stage *stage
     }
     const uint32_t padded = emu_align(dpu->c, 16);
     const uint64_t bytes = dpu->is_float ? 4ull * dpu->c : block_bytes(dpu, stage, padded);
-    if (emu_inside(emu, stage->block, bytes)) {
-        return true;
-    }
-    return emu_refuse(emu, "values of channels at 0x%x outside of memory", stage->block);
+    return emu_inside(emu, stage->block, bytes) ||
+           emu_refuse(emu, "values of channels at 0x%x outside of memory", stage->block);
 }
 
 /* They decide when a model is opened whether sums fit and how products are formed: no run may
@@ -109,11 +106,10 @@ bool emu_check_weight_offsets(rkr_emu *emu, const emu_dpu *dpu) {
     const emu_stage *bs = &dpu->bs;
     const uint32_t group = dpu->interleaved_block ? 8 : dpu->bias_group;
     const uint64_t bytes = block_bytes(dpu, bs, emu_align(dpu->c, group));
-    if (dpu->weight_offset != EMU_MEMORY || (bs->block >= emu->model->command_bytes &&
-                                             bs->block + bytes <= emu->model->constant_bytes)) {
-        return true;
-    }
-    return emu_refuse(emu, "offsets of weights at 0x%x that are no constants", bs->block);
+    return dpu->weight_offset != EMU_MEMORY ||
+           (bs->block >= emu->model->command_bytes &&
+            bs->block + bytes <= emu->model->constant_bytes) ||
+           emu_refuse(emu, "offsets of weights at 0x%x that are no constants", bs->block);
 }
 
 static bool check_operand(rkr_emu *emu, const emu_dpu *dpu) {
@@ -125,10 +121,8 @@ static bool check_operand(rkr_emu *emu, const emu_dpu *dpu) {
     const uint32_t group = atom / emu_bytes_of(ew->precision);
     const uint64_t pixels = ew->per_channel ? 1 : (uint64_t)dpu->w * dpu->h;
     const uint64_t bytes = extent(groups_of(dpu->c, group), ew->plane, 1, 0, pixels, atom, atom);
-    if (emu_inside(emu, ew->address, bytes)) {
-        return true;
-    }
-    return emu_refuse(emu, "an operand at 0x%x outside of memory", ew->address);
+    return emu_inside(emu, ew->address, bytes) ||
+           emu_refuse(emu, "an operand at 0x%x outside of memory", ew->address);
 }
 
 static bool check_source(rkr_emu *emu, const emu_dpu *dpu) {
@@ -139,11 +133,9 @@ static bool check_source(rkr_emu *emu, const emu_dpu *dpu) {
     const uint32_t planes = groups_of(dpu->c, atom / emu_bytes_of(dpu->in_precision));
     const uint64_t bytes = extent(dpu->in_combined ? (planes + 1) / 2 : planes, dpu->in_plane,
                                   dpu->h, dpu->in_line, dpu->w, atom, atom);
-    if (emu_inside(emu, dpu->in_address, bytes) &&
-        (!dpu->in_combined || emu_inside(emu, dpu->in_odd_address, bytes))) {
-        return true;
-    }
-    return emu_refuse(emu, "a source at 0x%x of %llu bytes outside of memory", dpu->in_address,
+    return (emu_inside(emu, dpu->in_address, bytes) &&
+            (!dpu->in_combined || emu_inside(emu, dpu->in_odd_address, bytes))) ||
+           emu_refuse(emu, "a source at 0x%x of %llu bytes outside of memory", dpu->in_address,
                       (unsigned long long)bytes);
 }
 
@@ -189,10 +181,9 @@ static bool check_pooling(rkr_emu *emu, const emu_pooling *pool) {
                                    pool->atom_bytes, pool->atom_bytes);
     const uint64_t result = extent(planes, pool->out_plane, pool->out_h, pool->out_line,
                                    pool->out_w, pool->atom_bytes, pool->atom_bytes);
-    if (emu_inside(emu, pool->in_address, source) && emu_writable(emu, pool->out_address, result)) {
-        return true;
-    }
-    return emu_refuse(emu, "pooling from 0x%x to 0x%x outside of memory", pool->in_address,
+    return (emu_inside(emu, pool->in_address, source) &&
+            emu_writable(emu, pool->out_address, result)) ||
+           emu_refuse(emu, "pooling from 0x%x to 0x%x outside of memory", pool->in_address,
                       pool->out_address);
 }
 

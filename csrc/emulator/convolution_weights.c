@@ -129,10 +129,8 @@ bool emu_check_weights(rkr_emu *emu, const emu_task *task, int32_t *largest) {
     if (!inside) {
         return emu_refuse(emu, "weights at 0x%x that are no constants", conv->weights);
     }
-    if (!conv->wide && !fits_accumulator(emu, task, largest)) {
-        return emu_refuse(emu, "accumulators of more than 32 bits");
-    }
-    return true;
+    return conv->wide || fits_accumulator(emu, task, largest) ||
+           emu_refuse(emu, "accumulators of more than 32 bits");
 }
 
 /* ---- 16 kernels -------------------------------------------------------------- */

@@ -96,8 +96,7 @@ static bool write_lut(decoder *d, uint32_t number, uint32_t value) {
         d->loads_lut = true;
     }
     if (d->lut_index > 512) { /* RK3566 has one more, which nothing reads */
-        return d->lut_index++ == 513 ? true
-                                     : emu_refuse(d->emu, "a LUT entry beyond the table's end");
+        return d->lut_index++ == 513 || emu_refuse(d->emu, "a LUT entry beyond the table's end");
     }
     d->lut->table[d->lut_table][d->lut_index++] = (int16_t)(uint16_t)value;
     d->lut->loaded[d->lut_table] = true;

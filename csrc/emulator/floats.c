@@ -562,25 +562,11 @@ bool emu_check_reduce(const rkr_emu *emu, emu_node *node) {
     return kept == emu_out(emu, node, 0)->n_elems;
 }
 
-static double plus(double a, double b) {
-    return a + b;
-}
-
-static double times(double a, double b) {
-    return a * b;
-}
-
-static double plus_size(double a, double b) {
-    return a + fabs(b);
-}
-
-static double plus_square(double a, double b) {
-    return a + b * b;
-}
-
-static double plus_power(double a, double b) {
-    return a + exp(b);
-}
+EMU_BINARY(plus, a + b)
+EMU_BINARY(times, (a * b))
+EMU_BINARY(plus_size, a + fabs(b))
+EMU_BINARY(plus_square, a + b * b)
+EMU_BINARY(plus_power, a + exp(b))
 
 bool emu_float_reduce(rkr_emu *emu, const emu_node *node, float *const *in, float *const *out) {
     static const struct {

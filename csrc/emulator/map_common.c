@@ -57,11 +57,9 @@ bool emu_decode_truncation(rkr_emu *emu, const emu_registers *r, uint32_t number
                            emu_convolution *conv) {
     const uint32_t bits = emu_bits(r, number, 4, 0), again = emu_bits(r, number, 9, 5);
     conv->truncate = (uint8_t)bits;
-    if ((bits != 0 && conv->fp16) ||
-        (is_repeated && again != bits && !(conv->pixels && bits == 0 && again == 1))) {
-        return emu_refuse_register(emu, r, number, "truncation of accumulators");
-    }
-    return true;
+    const bool fits = again == bits || (conv->pixels && bits == 0 && again == 1);
+    return ((bits == 0 || !conv->fp16) && (!is_repeated || fits)) ||
+           emu_refuse_register(emu, r, number, "truncation of accumulators");
 }
 
 /* How pixels are converted: from `config` on its shifts, then the scales. */
@@ -106,10 +104,8 @@ bool emu_decode_channels(rkr_emu *emu, const emu_registers *r, emu_convolution *
         return emu_refuse_register(emu, r, 0x100c, "pixels");
     }
     conv->in_c = conv->pixels ? pixel - 7 : conv->in_c;
-    if (conv->weight_channels == 0 || conv->weight_channels % (conv->wide ? 4 : 8) != 0) {
-        return emu_refuse_register(emu, r, 0x1024, "channels");
-    }
-    return true;
+    return (conv->weight_channels != 0 && conv->weight_channels % (conv->wide ? 4 : 8) == 0) ||
+           emu_refuse_register(emu, r, 0x1024, "channels");
 }
 
 /* Channels as the weights are packed: of depthwise ones they follow from the bytes. */
@@ -118,10 +114,8 @@ bool emu_decode_depthwise_channels(rkr_emu *emu, const emu_registers *r, emu_con
     const uint32_t channel = conv->kernel_w * conv->kernel_h * each;
     const uint32_t bytes = emu_reg(r, 0x1030);
     conv->weight_channels = channel == 0 ? 0 : bytes / channel;
-    if (channel == 0 || bytes % channel != 0 || conv->weight_channels < conv->in_c) {
-        return emu_refuse_register(emu, r, 0x1030, "bytes of the weights");
-    }
-    return true;
+    return (channel != 0 && bytes % channel == 0 && conv->weight_channels >= conv->in_c) ||
+           emu_refuse_register(emu, r, 0x1030, "bytes of the weights");
 }
 
 /* ---- DPU: stages, operands, results -------------------------------------------- */
@@ -167,13 +161,11 @@ bool emu_decode_bn(rkr_emu *emu, const emu_registers *r, bool is_on, emu_stage *
 /* The two tables meet, and each has 512 steps. */
 static bool check_lut(rkr_emu *emu, const emu_registers *r, const emu_lut *lut) {
     const int64_t span = 512;
-    if (lut->low_index > 16 || lut->high_index > 16 ||
-        (int64_t)lut->low_end - lut->low_start != span << lut->low_index ||
-        (int64_t)lut->high_end - lut->high_start != span << lut->high_index ||
-        lut->low_end != lut->high_start) {
-        return emu_refuse_register(emu, r, 0x410c, "steps of the LUT");
-    }
-    return true;
+    return (lut->low_index <= 16 && lut->high_index <= 16 &&
+            (int64_t)lut->low_end - lut->low_start == span << lut->low_index &&
+            (int64_t)lut->high_end - lut->high_start == span << lut->high_index &&
+            lut->low_end == lut->high_start) ||
+           emu_refuse_register(emu, r, 0x410c, "steps of the LUT");
 }
 
 /* `priorities`: what 4108 must be. */
@@ -229,10 +221,8 @@ bool emu_decode_operand(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
             return emu_refuse_register(emu, r, 0x5038, "operand");
         }
     }
-    if (mode > 1 || (!dpu->is_float && size > int8 + 1)) {
-        return emu_refuse_register(emu, r, 0x5034, "operand");
-    }
-    return true;
+    return (mode <= 1 && (dpu->is_float || size <= int8 + 1)) ||
+           emu_refuse_register(emu, r, 0x5034, "operand");
 }
 
 const emu_ew_op emu_alu[5] = {EMU_EW_MAX, EMU_EW_MIN, EMU_EW_ADD, EMU_EW_NONE, EMU_EW_SUB};
@@ -264,8 +254,7 @@ bool emu_decode_ew(rkr_emu *emu, const emu_registers *r, uint32_t base, uint32_t
     if (ew->convert && config >> 31 == 0 && ew->offset != 0 && !dpu->is_float) {
         return emu_refuse_register(emu, r, base, "order of the operand's conversion");
     }
-    return ew->product_shift > 47 ? emu_refuse_register(emu, r, base + 8, "shift of the product")
-                                  : true;
+    return ew->product_shift <= 47 || emu_refuse_register(emu, r, base + 8, "shift of the product");
 }
 
 /* Registers of clamps, low and high; the second of two that are alike may be unwritten. */
@@ -404,16 +393,15 @@ bool emu_decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) 
     if (writer == EMU_WRITES_PIXELS) {
         dpu->out_line = emu_reg(r, 0x40c0) / atom * atom;
     }
-    return writer != EMU_WRITES_OTHERWISE
-               ? true
-               : emu_refuse_register(emu, r, is_lite ? 0x4030 : 0x405c, "size of the writer");
+    return writer != EMU_WRITES_OTHERWISE ||
+           emu_refuse_register(emu, r, is_lite ? 0x4030 : 0x405c, "size of the writer");
 }
 
 /* Source and result have one size. */
 bool emu_check_result_size(rkr_emu *emu, const emu_registers *r, const emu_dpu *dpu) {
-    return emu_bits(r, 0x405c, 12, 0) + 1 != dpu->w || emu_bits(r, 0x405c, 28, 16) + 1 != dpu->h
-               ? emu_refuse_register(emu, r, 0x405c, "sizes of source and result")
-               : true;
+    return (emu_bits(r, 0x405c, 12, 0) + 1 == dpu->w &&
+            emu_bits(r, 0x405c, 28, 16) + 1 == dpu->h) ||
+           emu_refuse_register(emu, r, 0x405c, "sizes of source and result");
 }
 
 /* Nothing between source and result changes a value. */
@@ -504,8 +492,5 @@ bool emu_decode_pooling(rkr_emu *emu, const emu_registers *r, emu_pooling *pool)
     pool->in_address = emu_reg(r, 0x701c);
     pool->in_line = emu_reg(r, 0x7024);
     pool->in_plane = emu_reg(r, 0x7028);
-    if (pool->method == 3) {
-        return emu_refuse_register(emu, r, 0x6024, "method of pooling");
-    }
-    return true;
+    return pool->method != 3 || emu_refuse_register(emu, r, 0x6024, "method of pooling");
 }

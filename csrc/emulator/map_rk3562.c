@@ -84,10 +84,9 @@ static bool decode_weights(rkr_emu *emu, const emu_registers *r, emu_convolution
     if (conv->folded) {
         conv->weight_channels = emu->soc->packing.pixel_group;
         conv->folded_row = kernel / conv->kernel_h;
-        return kernel % conv->kernel_h == 0 && conv->folded_row % 16 == 0 &&
-                       conv->kernel_w * 4 <= conv->folded_row
-                   ? true
-                   : emu_refuse_register(emu, r, 0x1020, "bytes of a kernel");
+        return (kernel % conv->kernel_h == 0 && conv->folded_row % 16 == 0 &&
+                conv->kernel_w * 4 <= conv->folded_row) ||
+               emu_refuse_register(emu, r, 0x1020, "bytes of a kernel");
     }
     if (conv->depthwise) {
         if (emu_is_later(emu) && !conv->wide && all == taps * emu_align(conv->in_c, 16)) {
@@ -98,18 +97,15 @@ static bool decode_weights(rkr_emu *emu, const emu_registers *r, emu_convolution
         }
         const uint32_t each = conv->weight_form == EMU_WEIGHT_BYTE ? 1 : 2;
         conv->weight_channels = all / (taps * each);
-        return all % (taps * each) == 0 && conv->weight_channels >= conv->in_c
-                   ? true
-                   : emu_refuse_register(emu, r, 0x101c, "bytes of the weights");
+        return (all % (taps * each) == 0 && conv->weight_channels >= conv->in_c) ||
+               emu_refuse_register(emu, r, 0x101c, "bytes of the weights");
     }
     conv->weight_channels = kernel / taps;
     if (all < (uint64_t)kernel * conv->kernels) {
         return emu_refuse_register(emu, r, 0x101c, "bytes of the weights");
     }
-    if (kernel % taps != 0 || conv->weight_channels < conv->in_c) {
-        return emu_refuse_register(emu, r, 0x1020, "bytes of a kernel");
-    }
-    return true;
+    return (kernel % taps == 0 && conv->weight_channels >= conv->in_c) ||
+           emu_refuse_register(emu, r, 0x1020, "bytes of a kernel");
 }
 
 static bool decode_convolution(rkr_emu *emu, const emu_registers *r, emu_task *task) {
@@ -198,9 +194,8 @@ static bool later_stage(rkr_emu *emu, const emu_registers *r, uint32_t number, u
         }
         stage->mul = (parts & 0x400) != 0 ? EMU_MEMORY : EMU_CONSTANT;
     }
-    return (parts & 0x102) == 0x102 || (parts & 0x408) == 0x408
-               ? emu_refuse_register(emu, r, number, "two values of one kind")
-               : true;
+    return ((parts & 0x102) != 0x102 && (parts & 0x408) != 0x408) ||
+           emu_refuse_register(emu, r, number, "two values of one kind");
 }
 
 static bool decode_stages_later(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
@@ -288,10 +283,8 @@ static bool decode_ew(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     ew->precision = dpu->is_float ? EMU_FLOAT16 : size == 1 ? EMU_INT8 : EMU_INT16;
     ew->address = emu_reg(r, 0x5038);
     ew->plane = emu_reg(r, 0x5040) * ATOM;
-    if (emu_bits(r, 0x5034, 31, 30) > 1 || (dpu->is_float ? size != 2 : size - 1 > 1)) {
-        return emu_refuse_register(emu, r, 0x5034, "operand");
-    }
-    return true;
+    return (emu_bits(r, 0x5034, 31, 30) <= 1 && (dpu->is_float ? size == 2 : size - 1 <= 1)) ||
+           emu_refuse_register(emu, r, 0x5034, "operand");
 }
 
 static bool decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
@@ -304,9 +297,8 @@ static bool decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dp
         dpu->out_line = (behind + emu_reg(r, 0x40b8)) * ATOM;
     }
     const bool is_copy = dpu->from_memory && !emu_bit(r, 0x5048, 12);
-    return writer != EMU_WRITES_OTHERWISE && !(is_copy && (w != dpu->w || h != dpu->h))
-               ? true
-               : emu_refuse_register(emu, r, 0x4034, "size of the writer");
+    return (writer != EMU_WRITES_OTHERWISE && (!is_copy || (w == dpu->w && h == dpu->h))) ||
+           emu_refuse_register(emu, r, 0x4034, "size of the writer");
 }
 
 /* Nearest resize, as RK3588's. */
@@ -408,7 +400,7 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
     if (task->conv.depthwise && dpu->weight_offset != EMU_NONE) {
         return emu_refuse_register(emu, r, 0x501c, "offsets of depthwise weights");
     }
-    return unpools ? decode_unpooling(emu, r, dpu) : true;
+    return !unpools || decode_unpooling(emu, r, dpu);
 }
 
 const emu_map emu_map_rk3562 = {

@@ -36,11 +36,10 @@ static bool decode_weights(rkr_emu *emu, const emu_registers *r, emu_convolution
     if (tap != 0) {
         conv->weight_channels = kernel / tap;
     }
-    if (tap == 0 || kernel != tap * conv->weight_channels || conv->weight_channels < conv->in_c ||
-        emu_reg(r, 0x1030) < (uint64_t)kernel * conv->kernels) {
-        return emu_refuse_register(emu, r, 0x1034, "bytes of a kernel");
-    }
-    return true;
+    return (tap != 0 && kernel == tap * conv->weight_channels &&
+            conv->weight_channels >= conv->in_c &&
+            emu_reg(r, 0x1030) >= (uint64_t)kernel * conv->kernels) ||
+           emu_refuse_register(emu, r, 0x1034, "bytes of a kernel");
 }
 
 /* Direct convolutions add up the channels that exist: [29:16] + 1 of them, of the last 64 at
@@ -232,7 +231,7 @@ static bool check_float(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
         return emu_refuse_register(emu, r, 0x4040, "PReLU behind an addition");
     }
     if (!dpu->is_float) {
-        return dpu->out_exponent != 0 ? emu_refuse_register(emu, r, 0x4088, "exponent") : true;
+        return dpu->out_exponent == 0 || emu_refuse_register(emu, r, 0x4088, "exponent");
     }
     const bool has_lut = dpu->lut.tables != NULL;
     if (dpu->out_shift != 0 ||
@@ -316,10 +315,8 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
         !decode_units(emu, r, dpu)) {
         return false;
     }
-    if (unpools) {
-        return emu_decode_unpooling(emu, r, dpu);
-    }
-    return dpu->from_memory && !emu_is_lite(emu) ? emu_check_result_size(emu, r, dpu) : true;
+    return unpools ? emu_decode_unpooling(emu, r, dpu)
+                   : !dpu->from_memory || emu_is_lite(emu) || emu_check_result_size(emu, r, dpu);
 }
 
 /* Without values of channels and operand the RDMA (bit 4) is off. */

@@ -126,11 +126,9 @@ static bool decode_bs(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
                   : (config >> 7 & 1) != 0 ? EMU_MEMORY
                                            : EMU_CONSTANT;
     }
-    if ((bs->add == EMU_MEMORY && (parts & 1) == 0) ||
-        (bs->mul == EMU_MEMORY && (parts & 2) == 0)) {
-        return emu_refuse_register(emu, r, 0x501c, "values of channels");
-    }
-    return true;
+    return ((bs->add != EMU_MEMORY || (parts & 1) != 0) &&
+            (bs->mul != EMU_MEMORY || (parts & 2) != 0)) ||
+           emu_refuse_register(emu, r, 0x501c, "values of channels");
 }
 
 static bool decode_operand(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
@@ -214,9 +212,8 @@ static bool decode_destination(rkr_emu *emu, const emu_registers *r, emu_dpu *dp
     if (writer == EMU_WRITES_PIXELS) {
         dpu->out_line = ((dpu->w - 1) * (1 + notch) + 1 + emu_reg(r, 0x4028)) * ATOM;
     }
-    return writer != EMU_WRITES_OTHERWISE
-               ? true
-               : emu_refuse_register(emu, r, 0x407c, "size of the writer");
+    return writer != EMU_WRITES_OTHERWISE ||
+           emu_refuse_register(emu, r, 0x407c, "size of the writer");
 }
 
 static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {

@@ -96,10 +96,8 @@ static bool decode_bs(rkr_emu *emu, const emu_registers *r, emu_stage *stage) {
             stage->mul = (parts & 4) != 0 ? EMU_MEMORY : EMU_CONSTANT;
         }
     }
-    if ((stage->add != EMU_NONE && (config & 1) != 0) || emu_reg(r, 0x4044) != 0) {
-        return emu_refuse_register(emu, r, 0x4040, "BS");
-    }
-    return true;
+    return ((stage->add == EMU_NONE || (config & 1) == 0) && emu_reg(r, 0x4044) == 0) ||
+           emu_refuse_register(emu, r, 0x4040, "BS");
 }
 
 static bool decode_bn(rkr_emu *emu, const emu_registers *r, emu_stage *stage) {
@@ -115,7 +113,7 @@ static bool decode_operand(rkr_emu *emu, const emu_registers *r, emu_dpu *dpu) {
     if (emu_bit(r, 0x5034, 0)) {
         dpu->ew.op = EMU_EW_NONE;
     }
-    return dpu->ew.op == EMU_EW_NONE ? true : emu_decode_operand(emu, r, dpu);
+    return dpu->ew.op == EMU_EW_NONE || emu_decode_operand(emu, r, dpu);
 }
 
 /* The offset that is added to the weights. */
@@ -130,10 +128,8 @@ static bool decode_weight_offset(rkr_emu *emu, const emu_registers *r, const emu
             return false;
         }
     }
-    if (task->conv.depthwise && dpu->weight_offset != EMU_NONE) {
-        return emu_refuse_register(emu, r, 0x4054, "offsets of depthwise weights");
-    }
-    return true;
+    return !task->conv.depthwise || dpu->weight_offset == EMU_NONE ||
+           emu_refuse_register(emu, r, 0x4054, "offsets of depthwise weights");
 }
 
 static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
@@ -153,10 +149,8 @@ static bool decode_dpu(rkr_emu *emu, const emu_registers *r, emu_task *task) {
         !emu_decode_destination(emu, r, dpu)) {
         return false;
     }
-    if (unpools) {
-        return emu_decode_unpooling(emu, r, dpu);
-    }
-    return dpu->from_memory ? emu_check_result_size(emu, r, dpu) : true;
+    return unpools ? emu_decode_unpooling(emu, r, dpu)
+                   : !dpu->from_memory || emu_check_result_size(emu, r, dpu);
 }
 
 const emu_map emu_map_rv1106 = {

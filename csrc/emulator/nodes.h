@@ -29,6 +29,15 @@ typedef struct emu_attributes {
 
 typedef double emu_unary_fn(double x);
 typedef double emu_binary_fn(double a, double b);
+/* Such functions, by a formula of x, or of a and b. */
+#define EMU_UNARY(NAME, VALUE)     \
+    static double NAME(double x) { \
+        return VALUE;              \
+    }
+#define EMU_BINARY(NAME, VALUE)              \
+    static double NAME(double a, double b) { \
+        return VALUE;                        \
+    }
 /* The first computes a node; the second its real values from real inputs, with `out` zeroed.
  * Missing and unread tensors are NULL. */
 typedef bool emu_node_fn(rkr_emu *emu, const emu_node *node);

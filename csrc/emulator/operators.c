@@ -9,105 +9,32 @@
 
 /* ---- functions of elements ----------------------------------------------------- */
 
-static double swish(double x) {
-    return x * emu_sigmoid(x);
-}
+EMU_UNARY(swish, emu_sigmoid(x) * x)
+EMU_UNARY(relu, x > 0.0 ? x : 0.0)
+EMU_UNARY(negate, -x)
+EMU_UNARY(same, x)
+EMU_UNARY(sign, (x > 0.0) - (x < 0.0))
+EMU_UNARY(soft_sign, x / (1.0 + fabs(x)))
+EMU_UNARY(soft_plus, fmax(x, 0.0) + log1p(exp(-fabs(x))))
+EMU_UNARY(hard_swish, fmin(fmax(x / 6.0 + 0.5, 0.0), 1.0) * x)
+EMU_UNARY(gelu, 0.5 * x * (1.0 + erf(x * 0.70710678118654752440)))
+EMU_UNARY(mish, tanh(soft_plus(x)) * x)
+EMU_UNARY(is_zero, x == 0.0)
 
-static double relu(double x) {
-    return x > 0.0 ? x : 0.0;
-}
-
-static double negate(double x) {
-    return -x;
-}
-
-static double same(double x) {
-    return x;
-}
-
-static double sign(double x) {
-    return (x > 0.0) - (x < 0.0);
-}
-
-static double soft_sign(double x) {
-    return x / (1.0 + fabs(x));
-}
-
-static double soft_plus(double x) {
-    return fmax(x, 0.0) + log1p(exp(-fabs(x)));
-}
-
-static double hard_swish(double x) {
-    return x * fmin(fmax(x / 6.0 + 0.5, 0.0), 1.0);
-}
-
-static double gelu(double x) {
-    return 0.5 * x * (1.0 + erf(x * 0.70710678118654752440));
-}
-
-static double mish(double x) {
-    return x * tanh(soft_plus(x));
-}
-
-static double sloped(double x, double slope) {
-    return x < 0.0 ? slope * x : x;
-}
-
-static double is_zero(double x) {
-    return x == 0.0;
-}
-
-static double sum_of(double a, double b) {
-    return a + b;
-}
-
-static double difference_of(double a, double b) {
-    return a - b;
-}
-
-static double product_of(double a, double b) {
-    return a * b;
-}
-
-static double quotient_of(double a, double b) {
-    return a / b;
-}
-
-static double larger_of(double a, double b) {
-    return a > b ? a : b;
-}
-
-static double smaller_of(double a, double b) {
-    return a < b ? a : b;
-}
-
-static double is_less(double a, double b) {
-    return a < b;
-}
-
-static double is_most(double a, double b) {
-    return a <= b;
-}
-
-static double is_greater(double a, double b) {
-    return a > b;
-}
-
-static double is_least(double a, double b) {
-    return a >= b;
-}
-
-static double is_equal(double a, double b) {
-    return a == b;
-}
-
-static double is_both(double a, double b) {
-    return a != 0.0 && b != 0.0;
-}
-
-static double is_either(double a, double b) {
-    return a != 0.0 || b != 0.0;
-}
+EMU_BINARY(sum_of, a + b)
+EMU_BINARY(difference_of, a - b)
+EMU_BINARY(product_of, (a * b))
+EMU_BINARY(quotient_of, a / b)
+EMU_BINARY(larger_of, a > b ? a : b)
+EMU_BINARY(smaller_of, a < b ? a : b)
+EMU_BINARY(sloped, a < 0.0 ? b * a : a)
+EMU_BINARY(is_less, a < b)
+EMU_BINARY(is_most, a <= b)
+EMU_BINARY(is_greater, a > b)
+EMU_BINARY(is_least, a >= b)
+EMU_BINARY(is_equal, a == b)
+EMU_BINARY(is_both, a != 0.0 && b != 0.0)
+EMU_BINARY(is_either, a != 0.0 || b != 0.0)
 
 /* ---- the table ----------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #pragma once
 
 typedef struct {
-    const char *kind;
+    char kind[92]; /* no pointer, which the loader would have to change */
     unsigned families;
 } proven_kind;
 

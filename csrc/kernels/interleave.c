@@ -109,69 +109,26 @@ RKR_VECTOR_INLINE void store_floats(float *dst, vector v, int32_t zero_point, fl
 
 #elif RKR_HAVE_VECTOR
 
-/* 16-byte vectors in the compilers' own notation: for NEON. */
-
-typedef uint8_t vector_8 __attribute__((vector_size(16)));
-typedef uint16_t vector_16 __attribute__((vector_size(16)));
-typedef uint32_t vector_32 __attribute__((vector_size(16)));
-
-#ifdef __has_builtin
-#if __has_builtin(__builtin_shufflevector)
-#define SHUFFLE(vector, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#endif
-#endif
-#ifndef SHUFFLE /* gcc before 12 */
-#define SHUFFLE(vector, a, b, ...) __builtin_shuffle(a, b, (vector){__VA_ARGS__})
-#endif
-
-RKR_INLINE vector_8 low_8(vector_8 a, vector_8 b) {
-    return SHUFFLE(vector_8, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-}
-
-RKR_INLINE vector_8 high_8(vector_8 a, vector_8 b) {
-    return SHUFFLE(vector_8, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-}
-
-RKR_INLINE vector_16 low_16(vector_16 a, vector_16 b) {
-    return SHUFFLE(vector_16, a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-}
-
-RKR_INLINE vector_16 high_16(vector_16 a, vector_16 b) {
-    return SHUFFLE(vector_16, a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-}
-
-RKR_INLINE vector_32 low_32(vector_32 a, vector_32 b) {
-    return SHUFFLE(vector_32, a, b, 0, 4, 1, 5);
-}
-
-RKR_INLINE vector_32 high_32(vector_32 a, vector_32 b) {
-    return SHUFFLE(vector_32, a, b, 2, 6, 3, 7);
-}
+typedef uint8x16_t vector_8;
+typedef uint16x8_t vector_16;
+typedef uint32x4_t vector_32;
 
 typedef vector_8 vector;
 #define OF_BITS RKR_NAME_2(vector, BITS)
-#define LOW(a, b) (vector) RKR_NAME_2(low, BITS)((OF_BITS)(a), (OF_BITS)(b))
-#define HIGH(a, b) (vector) RKR_NAME_2(high, BITS)((OF_BITS)(a), (OF_BITS)(b))
+#define ZIPPED(a, b) RKR_JOIN(vzipq_u, BITS)((OF_BITS)(a), (OF_BITS)(b))
+#define LOW(a, b) (vector) ZIPPED(a, b).val[0]
+#define HIGH(a, b) (vector) ZIPPED(a, b).val[1]
 
 RKR_INLINE vector load(const char *src) {
-    vector v;
-    memcpy(&v, src, sizeof v);
-    return v;
+    return vld1q_u8((const uint8_t *)src);
 }
 
 RKR_INLINE void store(char *dst, vector v) {
-    memcpy(dst, &v, sizeof v);
+    vst1q_u8((uint8_t *)dst, v);
 }
 
-RKR_INLINE vector load_run(const char *src, size_t i, size_t count) {
-    (void)count;
-    return load(src + 16 * i);
-}
-
-RKR_INLINE void store_run(char *dst, size_t i, size_t count, vector v) {
-    (void)count;
-    store(dst + 16 * i, v);
-}
+#define load_run(src, i, count) load((src) + 16 * (i))
+#define store_run(dst, i, count, v) store((dst) + 16 * (i), v)
 
 #define RKR_HAVE_FLOATS 1
 
@@ -182,7 +139,7 @@ RKR_INLINE void store_four(float *dst, int32x4_t difference, float scale) {
 /* (q - zero_point) * scale of each byte. */
 RKR_INLINE void store_floats(float *dst, vector v, int32_t zero_point, float scale,
                              const bool is_signed) {
-    const uint8x8_t halves[2] = {vget_low_u8((uint8x16_t)v), vget_high_u8((uint8x16_t)v)};
+    const uint8x8_t halves[2] = {vget_low_u8(v), vget_high_u8(v)};
     const uint8x8_t zero = vdup_n_u8((uint8_t)zero_point);
 #pragma GCC unroll 2
     for (size_t i = 0; i < 2; i++) {
