@@ -11,7 +11,8 @@ import numpy as np
 from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import ffi
 from rknn_runtime.tensor import TensorAttr
-from rknn_runtime.vision.heads.decoder import Decoder, OutputViews
+from rknn_runtime.vision.heads.decoder import Decoder
+from rknn_runtime.vision.heads.frame import OutputViews
 from rknn_runtime.vision.heads.outputs import (
     Outputs,
     Size,

@@ -96,7 +96,7 @@ class Classifications(NamedTuple):
         return "\n".join(["class  confidence", *lines])
 
 
-class ClassificationDecoder(FrameDecoder):
+class ClassificationDecoder(FrameDecoder[Classifications]):
     """Decode ``[1, classes]``, ``[1, classes, 1, 1]`` or ``[classes]``.
 
     Args:
@@ -125,7 +125,7 @@ class ClassificationDecoder(FrameDecoder):
         self._clips = softmax is None and may_leave
         super().__init__((output,))
         self._view = ffi.new("rkr_tensor_view *")
-        self._bound.bindings[0].add_grid(self._view, classes, 1, 1)
+        self._bindings[0].add_grid(self._view, classes, 1, 1)
         self._scratch = np.empty(3 * classes, np.uint64)
 
     def results(self, transform: object) -> Classifications:

@@ -64,7 +64,7 @@ def read_keypoints(outputs: Outputs, input_size: Size) -> KeypointForm | str:
     )
 
 
-class KeypointDecoder(FrameDecoder):
+class KeypointDecoder(FrameDecoder["NDArray[np.float32]"]):
     """Decode the keypoints of one object that fills the input.
 
     Heatmaps ``[1, k, h, w]`` (HRNet, Lite-HRNet, SimpleBaseline): the highest cell, moved by a
@@ -97,7 +97,7 @@ class KeypointDecoder(FrameDecoder):
             raise ValueError(f"dark: expected an odd number, and heatmaps, got {dark!r}")
         self._shift = 0.0 if self.is_simcc or self._blur else shift
         self._views = [ffi.new("rkr_tensor_view *") for _ in form.outputs]
-        for view, binding in zip(self._views, self._bound.bindings):
+        for view, binding in zip(self._views, self._bindings):
             shape = binding.attr.shape
             rows, columns = (1, shape[2]) if self.is_simcc else shape[2:]
             if self.is_simcc and binding.attr.stored.layout is not Layout.NC1HWC2:
@@ -118,7 +118,7 @@ class KeypointDecoder(FrameDecoder):
             found[:, 1] = self._points[1][:, 0]
             found[:, 2] = np.minimum(found[:, 2], self._points[1][:, 2])
         if self._blur is not None:
-            rows, columns = self._bound.bindings[0].attr.shape[2:]
+            rows, columns = self._bindings[0].attr.shape[2:]
             maps = np.empty((rows, columns, self.count), np.float32)
             status = lib.rkr_view_values(self._views[0], pointer(maps.reshape(-1)))
             check_status(status, "rkr_view_values")
@@ -153,7 +153,7 @@ def _dark_offsets(
     return np.where(is_inside[:, None], moved / np.where(det, det, 1)[:, None], 0)
 
 
-class EmbeddingDecoder(FrameDecoder):
+class EmbeddingDecoder(FrameDecoder["NDArray[np.float32]"]):
     """Decode ``[1, n]``, ``[1, n, 1, 1]`` or ``[n]``: an embedding.
 
     Args:
@@ -177,7 +177,7 @@ class EmbeddingDecoder(FrameDecoder):
         super().__init__((form,))
         self.numbers, self._normalize = numbers, bool(normalize)
         self._view = ffi.new("rkr_tensor_view *")
-        self._bound.bindings[0].add_grid(self._view, numbers, 1, 1)
+        self._bindings[0].add_grid(self._view, numbers, 1, 1)
 
     def results(self, transform: object) -> NDArray[np.float32]:
         """Return the embedding, ``(n,) float32``, new; the lock is held."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rknn_runtime.tensor import TensorAttr
-from rknn_runtime.vision.heads.decoder import OutputViews
+from rknn_runtime.vision.heads.frame import OutputViews
 from rknn_runtime.vision.heads.outputs import Outputs, Size
 
 #: Pixels between the cells of a scale.

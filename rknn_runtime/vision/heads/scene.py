@@ -11,8 +11,7 @@ from rknn_runtime._arrays import as_float, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.vision.heads.classification import softmax_mode
-from rknn_runtime.vision.heads.decoder import OutputViews
-from rknn_runtime.vision.heads.frame import FrameDecoder, Placement
+from rknn_runtime.vision.heads.frame import FrameDecoder, OutputViews, Placement
 from rknn_runtime.vision.heads.outputs import (
     Outputs,
     Size,
@@ -121,7 +120,7 @@ class _LabelViews(OutputViews):
         self._home = None
 
 
-class SceneDecoder(FrameDecoder):
+class SceneDecoder(FrameDecoder[Any]):
     """Decode a class for each pixel.
 
     The output is ``[1, classes, h, w]`` scores of any stride, or the same with the classes last;
@@ -166,9 +165,9 @@ class SceneDecoder(FrameDecoder):
         self._form, self._place = form, Placement(input_size, (form.height, form.width))
         self._view = ffi.new("rkr_tensor_view *")
         if form.channels is None:
-            self._bound.bindings[0]._views.append((self._view, 0))
+            self._bindings[0]._views.append((self._view, 0))
         else:
-            _add_view(self._bound.bindings[0], form, self._view)
+            _add_view(self._bindings[0], form, self._view)
         self.logits = (
             looks_like_logits(form.output) or reaches_below_zero(form.output)
             if logits is None and self.is_binary
@@ -260,7 +259,7 @@ class _Cells:
         return found
 
 
-class MapDecoder(FrameDecoder):
+class MapDecoder(FrameDecoder["NDArray[np.float32]"]):
     """Decode a value for each pixel: depth, saliency, matting.
 
     The output is ``[1, 1, h, w]``, ``[1, h, w]`` or ``[1, h, w, 1]`` of any stride; values are
@@ -285,7 +284,7 @@ class MapDecoder(FrameDecoder):
         super().__init__((form.output,))
         self._place = Placement(input_size, (form.height, form.width))
         self._view = ffi.new("rkr_tensor_view *")
-        _add_view(self._bound.bindings[0], form, self._view)
+        _add_view(self._bindings[0], form, self._view)
 
     def results(self, transform: LetterboxTransform | None) -> NDArray[np.float32]:
         """Return the values, ``(H, W) float32`` in the size of the image; the lock is held."""

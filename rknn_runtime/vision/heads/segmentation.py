@@ -13,8 +13,8 @@ from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.anchors import AnchorDecoder, AnchorForm, read_anchors
-from rknn_runtime.vision.heads.decoder import Decoder, OutputViews
-from rknn_runtime.vision.heads.frame import Placement
+from rknn_runtime.vision.heads.decoder import Decoder
+from rknn_runtime.vision.heads.frame import OutputViews, Placement
 from rknn_runtime.vision.heads.outputs import (
     Outputs,
     Size,

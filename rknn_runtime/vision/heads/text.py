@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MOST = 2**31 - 1
 
 
-class TextBoxDecoder(FrameDecoder):
+class TextBoxDecoder(FrameDecoder[Detections]):
     """Decode the map of probabilities of a DB head (arXiv 1911.08947): PP-OCR's text detectors.
 
     Cells at or above `threshold` that are neighbours make a part; its smallest rectangle is kept if
@@ -79,7 +79,7 @@ class TextBoxDecoder(FrameDecoder):
         super().__init__((form.output,))
         self.input_size = input_size
         self._view = ffi.new("rkr_tensor_view *")
-        _add_view(self._bound.bindings[0], form, self._view)
+        _add_view(self._bindings[0], form, self._view)
         self._stride = np.array(
             [input_size[1] / form.width, input_size[0] / form.height], np.float64
         )
@@ -178,7 +178,7 @@ def read_line(output: TensorAttr, count: int | None = None) -> LineForm | str:
     return LineForm(first, last, True) if is_last else LineForm(last, first, False)
 
 
-class TextLineDecoder(FrameDecoder):
+class TextLineDecoder(FrameDecoder["tuple[str, float]"]):
     """Decode the scores of a CTC head: PP-OCR's text recognizers, CRNN, LPRNet.
 
     The most likely character of each step counts; repeated ones are one, and blanks between them
@@ -214,7 +214,7 @@ class TextLineDecoder(FrameDecoder):
         self.steps = form.steps
         self._softmax = softmax_mode(output, softmax)
         self._view = ffi.new("rkr_tensor_view *")
-        binding, count = self._bound.bindings[0], form.characters
+        binding, count = self._bindings[0], form.characters
         if form.last:
             binding.add(self._view, count, 1, form.steps, form.steps, count)
         else:
