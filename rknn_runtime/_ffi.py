@@ -40,4 +40,9 @@ except ModuleNotFoundError as _error:
         "start Python in another folder, where it finds an rknn_runtime that is installed"
     ) from _error
 
-__all__ = ["ffi", "lib"]
+__all__ = ["decoded", "ffi", "lib"]
+
+
+def decoded(text: object, most: int = -1) -> str:
+    """Return a C string of at most so many bytes; those that are no UTF-8 are escaped."""
+    return str(ffi.string(text, most).decode("utf-8", "backslashreplace"))

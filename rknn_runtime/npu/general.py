@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +13,14 @@ from rknn_runtime._arrays import Array, pointer, refuse_overlaps, result, source
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask, InitFlag, TensorType
 from rknn_runtime.errors import RknnError
+from rknn_runtime.npu.binding import element_dtype
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.inputs import Intake, taken_shapes, to_logical, wrong_shape
 from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.loaded import SYNC_FLAGS, LoadedModel, check_outs, init_flags
 from rknn_runtime.npu.outputs import ResultPool
 from rknn_runtime.npu.query import QueriedTensor
-from rknn_runtime.npu.spec import InputSpec, per_tensor, positions
+from rknn_runtime.npu.spec import InputSpec, InputSpecs, Key, per_tensor, positions
 
 #: The last librknnrt that was seen to do what `misreads_images` says.
 _LAST_ASKED = (2, 3, 2)
@@ -145,10 +146,6 @@ def _taken(tensor: QueriedTensor) -> dict[np.dtype[Any], TensorType]:
     elif native in (TensorType.FLOAT16, TensorType.INT16):
         kinds = ()
     return {kind.numpy: kind for kind in (*_CONVERTED, *kinds)}
-
-
-if TYPE_CHECKING:
-    from rknn_runtime.npu.spec import InputSpecs, Key
 
 
 #: These leave work to the caller that the runtime does in this flow.
@@ -407,7 +404,4 @@ def _element(index: int, tensor: QueriedTensor) -> np.dtype[Any]:
     name = f"output {index} {attr.name!r}"
     if math.prod(attr.shape) != attr.n_elems:
         raise RknnError(f"{name}: shape {attr.shape} with {attr.n_elems} elements")
-    try:
-        return attr.dtype.numpy
-    except TypeError as error:
-        raise RknnError(f"{name}: {error}") from None
+    return element_dtype(name, attr)

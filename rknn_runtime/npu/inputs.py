@@ -28,15 +28,10 @@ from rknn_runtime.tensor import TensorAttr
 if TYPE_CHECKING:
     from rknn_runtime.modelfile.info import Preprocessing
 
-    # NumPy before 1.22 has no subscript at run time.
-    _Array = np.ndarray[Any, Any]
-else:
-    _Array = np.ndarray
-
 
 def normalisation(
     name: str, attr: TensorAttr, given: Preprocessing | None
-) -> tuple[_Array, _Array] | None:
+) -> tuple[Array, Array] | None:
     """Return mean and std in the shape that broadcasts over an input.
 
     Returns:
@@ -60,9 +55,6 @@ def normalisation(
         raise RknnError(f"{name}: std {given.std} has a 0")
     return numbers[0], numbers[1]
 
-
-if TYPE_CHECKING:
-    from rknn_runtime.modelfile.info import Preprocessing
 
 _FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
 #: Types that the kernels quantize to, and the runtimes too.

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._ffi import decoded, ffi, lib
 from rknn_runtime._files import read_file
 from rknn_runtime.errors import LibraryLoadError, UnavailableError
 from rknn_runtime.npu import _elf
@@ -117,7 +117,7 @@ class Library:
             return ""
         text = ffi.new("char[]", 16)
         ffi.cast("rknn_sim_soc_fn *", self.symbol("rknn_sim_soc"))(ffi.NULL, text, len(text))
-        return _decoded(text)
+        return decoded(text)
 
     def last_message(self) -> str:
         """Return why the last call of one of our runtimes failed; empty for others, which print."""
@@ -126,7 +126,7 @@ class Library:
         name = "rknn_open_message" if self.is_open else "rknn_sim_message"
         text = ffi.new("char[]", 512)
         ffi.cast(f"{name}_fn *", self.symbol(name))(text, len(text))
-        return _decoded(text)
+        return decoded(text)
 
 
 def printed() -> str:
@@ -137,7 +137,7 @@ def printed() -> str:
     """
     text = ffi.new("char[]", lib.RKR_LOG_BYTES + 1)
     lib.rkr_log_read(text, lib.RKR_LOG_BYTES)
-    lines = [line.strip() for line in _decoded(text).splitlines()]
+    lines = [line.strip() for line in decoded(text).splitlines()]
     kept = [line for line in lines if line and not line.startswith(_INFORMING)]
     return f"the runtime says: {'; '.join(kept[-_LOG_LINES:])}" if kept else ""
 
@@ -257,7 +257,7 @@ def _try(candidate: str, attempts: list[tuple[str, str]]) -> Library | None:
         status = lib.rkr_library_open(os.fsencode(candidate), out, message, len(message))
         if status == lib.RKR_OK:
             return _remember(candidate, out[0])
-    reason = _decoded(message) or f"status {status}"
+    reason = decoded(message) or f"status {status}"
     attempts.append((candidate, _explained(candidate, reason)))
     return None
 
@@ -283,10 +283,6 @@ def c_name(name: str) -> bytes:
     if "\0" in name:
         raise ValueError(f"function: expected a name without null characters, got {name!r}")
     return name.encode()
-
-
-def _decoded(text: Any) -> str:
-    return str(ffi.string(text).decode("utf-8", "backslashreplace"))
 
 
 def _not_a_file(path: str) -> str | None:

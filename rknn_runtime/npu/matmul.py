@@ -18,7 +18,7 @@ from rknn_runtime._arrays import (
     result,
     source,
 )
-from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._ffi import decoded, ffi, lib
 from rknn_runtime.enums import CoreMask, TensorType
 from rknn_runtime.errors import RknnError
 from rknn_runtime.kernels import layout, matrices
@@ -28,17 +28,16 @@ from rknn_runtime.npu.library import Library, open_library
 from rknn_runtime.npu.matmul_kinds import MatmulType, MatrixLayout, MatrixScales
 from rknn_runtime.npu.memory import TensorMemory
 
-BITS = {
-    TensorType.FLOAT32: 32, TensorType.INT32: 32, TensorType.FLOAT16: 16, TensorType.INT16: 16,
-    TensorType.BFLOAT16: 16, TensorType.INT8: 8, TensorType.INT4: 4,
-}  # fmt: skip
-
-
-def values_dtype(dtype: TensorType) -> np.dtype[Any]:
-    """Return what elements are as a NumPy array: int4 is int8, bfloat16 is float32."""
-    if dtype is TensorType.INT4:
-        return np.dtype("int8")
-    return np.dtype("float32") if dtype is TensorType.BFLOAT16 else dtype.numpy
+#: Bits of an element, its dtype as a NumPy array, and the dtype of the bytes in memory.
+_ELEMENTS = {
+    TensorType.FLOAT32: (32, "float32", "float32"),
+    TensorType.INT32: (32, "int32", "int32"),
+    TensorType.FLOAT16: (16, "float16", "float16"),
+    TensorType.INT16: (16, "int16", "int16"),
+    TensorType.BFLOAT16: (16, "float32", "uint16"),
+    TensorType.INT8: (8, "int8", "int8"),
+    TensorType.INT4: (4, "int8", "uint8"),
+}
 
 
 class Matrix:
@@ -58,12 +57,14 @@ class Matrix:
         Raises:
             RknnError: The runtime says something else.
         """
-        self.name = str(ffi.string(info.name).decode("utf-8", "backslashreplace"))
+        self.name = decoded(info.name)
         self.shape, self.dtype = shape, dtype
         n_dims = min(int(info.n_dims), len(info.dims))
         self.stored_shape = tuple(int(each) for each in info.dims[0:n_dims])
         self._is_native = kind is MatrixLayout.NATIVE
-        bits = math.prod(shape) * BITS[dtype]
+        element_bits, values, in_memory = _ELEMENTS[dtype]
+        self._values, self._stored = np.dtype(values), np.dtype(in_memory)
+        bits = self._bits = math.prod(shape) * element_bits
         self.size_bytes = max(bits // 8, int(info.size))
         fits = math.prod(self.stored_shape) == math.prod(shape) and bits % 8 == 0
         if int(info.type) != dtype or not fits or not self._holds():
@@ -71,10 +72,6 @@ class Matrix:
                 f"the runtime says that {self.name} of {shape} {dtype.name} is {self.stored_shape} "
                 f"of type {int(info.type)}, {int(info.size)} bytes"
             )
-        self._values = values_dtype(dtype)
-        self._stored = np.dtype("uint8") if dtype is TensorType.INT4 else self._values
-        if dtype is TensorType.BFLOAT16:
-            self._stored = np.dtype("uint16")
 
     def _holds(self) -> bool:
         """Whether the dimensions in memory are as expected."""
@@ -118,8 +115,7 @@ class Matrix:
     def unpack(self, data: Array, out: Array) -> Array:
         """Read values from memory."""
         rows, columns = self.shape
-        bits = rows * columns * BITS[self.dtype]
-        stored = data[: bits // 8].view(self._stored).reshape(self.stored_shape)
+        stored = data[: self._bits // 8].view(self._stored).reshape(self.stored_shape)
         if self._is_native:
             groups, _, group = self.stored_shape
             stored = layout.nc1hwc2_to_nhwc(stored.reshape(1, groups, rows, 1, group), columns)

@@ -71,11 +71,12 @@ class TensorMemory(Closing):
         """
         size_bytes = as_int(size_bytes, "size_bytes", 1, _MOST_BYTES)
         flags = as_member(flags, "flags", MemoryFlag, _MOST_FLAGS)
-        self._of(_context_of(model), size_bytes)
         call = f"rknn_create_mem({size_bytes} bytes)"
         if flags:
             call = f"rknn_create_mem2({size_bytes} bytes, {flags!r})"
         self._make(
+            model,
+            size_bytes,
             call,
             lambda session, number: lib.rkr_session_create_mem(
                 session, size_bytes, int(flags), number
@@ -124,8 +125,6 @@ class TensorMemory(Closing):
             if not isinstance(value, bool):
                 raise TypeError(f"{name}: expected a bool, got {value!r}")
             flags |= flag if value else 0
-        memory = cls.__new__(cls)
-        memory._of(_context_of(model), size_bytes)
         call = f"rknn_create_mem_from_fd(fd {fd}, {size_bytes} bytes at {offset})"
 
         def create(session: Any, number: Any) -> int:
@@ -136,7 +135,8 @@ class TensorMemory(Closing):
                 raise ValueError(f"{call}: the file has {os.fstat(fd).st_size} bytes")
             return status
 
-        memory._make(call, create, is_seen=mapped)
+        memory = cls.__new__(cls)
+        memory._make(model, size_bytes, call, create, is_seen=mapped)
         # Set here, because not every runtime reports them.
         memory.fd, memory.offset = fd, offset
         return memory
@@ -180,16 +180,16 @@ class TensorMemory(Closing):
                 )
             pointer = ffi.from_buffer(array)
         memory = cls.__new__(cls)
-        memory._of(_context_of(model), size_bytes)
-        memory._kept = array
         memory._make(
+            model,
+            size_bytes,
             f"rknn_create_mem_from_phys({address:#x}, {size_bytes} bytes)",
             lambda session, number: lib.rkr_session_import_phys(
                 session, address, pointer, size_bytes, number
             ),
             is_seen=array is not None,
         )
-        memory.physical_address = address
+        memory.physical_address, memory._kept = address, array
         return memory
 
     @classmethod
@@ -246,14 +246,13 @@ class TensorMemory(Closing):
             os.close(fd)
             raise
 
-    def _of(self, context: Context, size_bytes: int) -> None:
-        self._context = context
-        self.size_bytes = size_bytes
-        self._bound_to: str | None = None
-        self._kept: Any = None
-
-    def _make(self, call: str, create: Any, *, is_seen: bool = True) -> None:
+    def _make(
+        self, model: object, size_bytes: int, call: str, create: Any, *, is_seen: bool = True
+    ) -> None:
         """Have the runtime make the memory; see `Context.create_memory`."""
+        self._context, self.size_bytes = _context_of(model), size_bytes
+        self._bound_to: str | None = None
+        self._kept: Array | None = None
         self._number, pointer, self._span, self._finalizer = self._context.create_memory(
             self, self.size_bytes, call, create, is_seen=is_seen
         )

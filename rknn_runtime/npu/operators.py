@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rknn_runtime._arrays import Array
-from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._ffi import decoded, ffi, lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import LibraryLoadError, RknnError, UnavailableError
 from rknn_runtime.npu import query
@@ -95,7 +95,8 @@ class CustomOpNode:
         attr = ffi.new("rknn_custom_op_attr *")
         operator = self._operator
         status = lib.rkr_custom_op_get_op_attr(operator.library, self._op_ctx, text, attr)
-        operator.context_check(status, f"rknn_custom_op_get_op_attr({name!r})")
+        context = operator.operators.context()
+        context.check_status(status, f"rknn_custom_op_get_op_attr({name!r})")
         if attr.n_elems == 0 or attr.data == ffi.NULL:
             return default
         dtype = _dtype(attr.dtype, f"attribute {name!r}")
@@ -171,10 +172,6 @@ class Operator:
         self.lock: ExclusiveLock = operators.context().exclusive
         self.library = operators.context().handle
 
-    def context_check(self, status: int, call: str) -> None:
-        """Raise the exception for a status other than success."""
-        self.operators.context().check_status(status, call)
-
 
 class Operators:
     """The custom operators of one context, and their exceptions. Not for direct use."""
@@ -249,7 +246,7 @@ def _data(tensors: Any, count: int) -> list[_Data]:
     found = []
     for i in range(count):
         attr, mem = tensors[i].attr, tensors[i].mem
-        name = ffi.string(attr.name, len(attr.name)).decode("utf-8", "backslashreplace")
+        name = decoded(attr.name, len(attr.name))
         if attr.n_dims > len(attr.dims):
             raise RknnError(f"{name!r} with {attr.n_dims} dimensions")
         dtype = _dtype(attr.type, repr(name))
@@ -369,12 +366,12 @@ def register_library(
     if reason is None:
         status = lib.rkr_plugin_open(context.handle, name, op, message, len(message))
         if status != lib.RKR_OK:
-            reason = ffi.string(message).decode("utf-8", "backslashreplace")
+            reason = decoded(message)
     if reason is not None:
         raise LibraryLoadError(
             "the library of a custom operator cannot be loaded", [(text, reason)]
         )
-    op_type: str = ffi.string(op[0].op_type).decode("utf-8", "backslashreplace")
+    op_type = decoded(op[0].op_type)
     with context.lock:
         handle = context.opened()
         _refuse_second(operators, op_type)

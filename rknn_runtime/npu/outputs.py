@@ -18,7 +18,9 @@ from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.query import QueriedTensor
 from rknn_runtime.npu.spec import OutputSpec
 
-_FLOAT32 = np.dtype("float32")
+_FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
+#: Types that the kernels dequantize.
+_QUANTIZED = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
 #: From this size on C libraries return freed memory to the system, so that every page of a new
 #: result costs a page fault.
 _LEAST_BYTES = 128 * 1024
@@ -73,11 +75,6 @@ class ResultPool:
         pair = block, Span(block.__array_interface__["data"][0], self._block_bytes)
         self._blocks = [*self._blocks[1 - _MOST_BLOCKS :], pair]
         return pair
-
-
-_FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
-#: Types that the kernels dequantize.
-_QUANTIZED = frozenset(map(np.dtype, ("int8", "uint8", "int16")))
 
 
 def written_as(queried: QueriedTensor, spec: OutputSpec, *, is_mini: bool) -> QueriedTensor:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._ffi import decoded, ffi, lib
 from rknn_runtime.errors import OperationFailedError, RknnError
 from rknn_runtime.npu.context import Context
 
@@ -91,8 +91,8 @@ def performance(context: Context) -> Performance:
         if info.perf_data == ffi.NULL:
             raise RknnError(f"rknn_query(PERF_DETAIL) gave no text: {_NOT_COLLECTED}?")
         # Still locked, because the text is the runtime's own memory.
-        data: bytes = ffi.string(info.perf_data, min(info.data_len, _MOST_BYTES))
-    return parse_performance(data.decode("utf-8", "backslashreplace"))
+        text = decoded(info.perf_data, min(info.data_len, _MOST_BYTES))
+    return parse_performance(text)
 
 
 def last_run_us(context: Context) -> int:

@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rknn_runtime._arrays import as_int
-from rknn_runtime._ffi import ffi, lib
+from rknn_runtime._ffi import decoded, ffi, lib
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidParameterError, RknnError
 from rknn_runtime.npu.context import Context
 from rknn_runtime.tensor import TensorAttr
 
 _QUANTIZED = (TensorType.INT8, TensorType.UINT8, TensorType.INT16)
+#: One shape per input.
+Shapes = tuple[tuple[int, ...], ...]
 #: More tensors than any network has.
 MAX_TENSORS = 1024
 
@@ -111,7 +113,7 @@ def is_mini(context: Context) -> bool:
 def sdk_version(context: Context) -> SdkVersion:
     """Ask for the versions."""
     info = answer(context, "SDK_VERSION", "rknn_sdk_version *")
-    return SdkVersion(_text(info.api_version), _text(info.drv_version))
+    return SdkVersion(decoded(info.api_version), decoded(info.drv_version))
 
 
 def memory_size(context: Context) -> MemorySize:
@@ -138,11 +140,7 @@ def placement(context: Context) -> tuple[NodePlace, ...]:
                 break
             if node.place != lib.RKNN_OPEN_NOTHING:
                 on_npu = node.place == lib.RKNN_OPEN_NPU
-                texts = [
-                    ffi.string(text).decode("utf-8", "backslashreplace")
-                    for text in (node.op, node.name, node.reason)
-                ]
-                op, name, reason = texts
+                op, name, reason = map(decoded, (node.op, node.name, node.reason))
                 moves = bool(node.only_moves)
                 places.append(NodePlace(op, name, on_npu, node.tasks, reason, moves))
     return tuple(places)
@@ -151,7 +149,7 @@ def placement(context: Context) -> tuple[NodePlace, ...]:
 def custom_string(context: Context) -> str:
     """Ask for the text that was given to the toolkit."""
     info = answer(context, "CUSTOM_STRING", "rknn_custom_string *")  # owns its array
-    return _text(info.string)
+    return decoded(info.string)
 
 
 def _tensor(context: Context, direction: str, index: int, current: bool) -> QueriedTensor:
@@ -184,7 +182,7 @@ def _tensor_attr(
     info: Any, native: TensorAttr | None = None, nhwc: TensorAttr | None = None
 ) -> TensorAttr:
     """Convert a struct, and check all of it."""
-    name = _text(info.name)
+    name = decoded(info.name)
     if info.n_dims > lib.RKNN_MAX_DIMS:
         raise RknnError(f"the runtime reports {info.n_dims} dimensions for tensor {name!r}")
     try:
@@ -263,16 +261,6 @@ def _item_bytes(dtype: TensorType) -> int:
     except TypeError:
         return 0
 
-
-def _text(chars: Any) -> str:
-    """Decode a fixed array, of which the runtime may have cut a character in two."""
-    data: bytes = ffi.string(chars)
-    return data.decode("utf-8", "backslashreplace")
-
-
-if TYPE_CHECKING:
-    #: One shape per input.
-    Shapes = tuple[tuple[int, ...], ...]
 
 #: Answers to the query of shapes for static models, by librknnmrt, old and newer librknnrt.
 _NOT_DYNAMIC = (lib.RKNN_ERR_FAIL, lib.RKNN_ERR_PARAM_INVALID, lib.RKNN_ERR_MODEL_INVALID)
