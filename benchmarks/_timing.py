@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
+import subprocess
+import sys
 import time
-from typing import Callable, NamedTuple
+from pathlib import Path
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
 from rknn_runtime._ffi import lib
+
+HERE = Path(__file__).resolve().parent
+# The tests' references and models, for benchmarks that import this first.
+sys.path.append(str(HERE.parent / "tests"))
+try:
+    import cv2
+
+    cv2.setNumThreads(1)
+except ImportError:
+    cv2 = None
 
 LEVELS = {
     lib.RKR_CPU_PLAIN: "plain C",
@@ -55,6 +69,26 @@ def measure(cases: list[Case], rounds: int) -> list[tuple[float, float]]:
                 taken.append(time.perf_counter_ns() - begin)
     lib.rkr_cpu_select(lib.rkr_cpu_best())
     return [tuple(np.percentile(taken, [50, 90]) / 1000) for taken in times]
+
+
+def in_turns(
+    loop: Callable[[int, int], int], function: Callable[[Any], object], argument: object,
+    rounds: int, calls: int,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Return nanoseconds of each call of a C loop and of a function, after a round to warm up.
+
+    `loop` takes the number of calls and the address of an array to write their times to.
+    """
+    in_c, in_python = (np.empty((rounds, calls), np.int64) for _ in range(2))
+    clock = time.perf_counter_ns
+    for row_c, row in zip(in_c, in_python):
+        for call in range(calls):
+            begin = clock()
+            function(argument)
+            row[call] = clock() - begin
+        status = loop(calls, row_c.ctypes.data)
+        assert status == 0, status
+    return in_c[1:].ravel(), in_python[1:].ravel()
 
 
 class Report:
@@ -102,6 +136,15 @@ class Report:
     def finish(self) -> None:
         if self.options.json:
             print(json.dumps(self.records, indent=1))
+
+
+def compiled(source: str, folder: str | Path, number: int = 0) -> str:
+    """Compile a baseline in C, and return its library."""
+    target = str(Path(folder, f"{source}{number}.so"))
+    flags = ["-std=gnu11", "-O3", "-ffp-contract=off", "-shared", "-fPIC", f"-I{HERE.parent}/csrc"]
+    command = [os.environ.get("CC", "cc"), *flags, HERE / source, "-o", target, "-lm", "-ldl"]
+    subprocess.run(command, check=True)
+    return target
 
 
 def levels() -> list[int]:

@@ -7,23 +7,14 @@ package resamples Y, U and V and converts the result.
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 import numpy as np
-from _timing import LEVELS
+from _timing import LEVELS, cv2
 from bench_resize import percentiles
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from reference.yuv import to_gray, to_rgb
 
 from rknn_runtime._ffi import lib
 from rknn_runtime.vision.letterbox import letterbox
-
-try:
-    import cv2
-except ImportError:
-    cv2 = None
 
 SIDE = 640
 #: Width, height and format of the frame, colours of the letterbox.
@@ -77,8 +68,6 @@ def check(frame, color, out_color, height, target):
 
 def main():
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    if cv2 is not None:
-        cv2.setNumThreads(1)
     best = lib.rkr_cpu_level()
     print(f"letterbox to {SIDE}x{SIDE}, one core; p50 (p90) in microseconds")
     for width, height, color, out_color in CASES:

@@ -13,16 +13,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from _timing import Case, Report, arguments
+from _timing import Case, Report, arguments, compiled
 from native_tensors import deliver
 
 from rknn_runtime._ffi import ffi, lib
@@ -233,20 +229,23 @@ def grid_of(x):
     return np.stack([column, row])[None].astype(np.float32)
 
 
+def distances(box):
+    _, c, h, w = box.shape
+    bins = box.reshape(1, 4, c // 4, h, w)
+    e = np.exp(bins - bins.max(axis=2, keepdims=True))
+    p = e / e.sum(axis=2, keepdims=True)
+    return (p * np.arange(c // 4, dtype=np.float32).reshape(1, 1, -1, 1, 1)).sum(axis=2)
+
+
+def upright(box):
+    d, centre = distances(box), grid_of(box) + 0.5
+    xyxy = np.concatenate([centre - d[:, :2], centre + d[:, 2:]], axis=1)
+    return flat(xyxy * (SIZE // box.shape[2]))
+
+
 def numpy_split(raw, attrs):
-    boxes, scores = [], []
-    for i in range(0, len(raw), 3):
-        box, score = real_nchw(raw[i], attrs[i]), real_nchw(raw[i + 1], attrs[i + 1])
-        _, c, h, w = box.shape
-        bins = box.reshape(1, 4, c // 4, h, w)
-        e = np.exp(bins - bins.max(axis=2, keepdims=True))
-        p = e / e.sum(axis=2, keepdims=True)
-        d = (p * np.arange(c // 4, dtype=np.float32).reshape(1, 1, -1, 1, 1)).sum(axis=2)
-        centre = grid_of(box) + 0.5
-        xyxy = np.concatenate([centre - d[:, :2], centre + d[:, 2:]], axis=1) * (SIZE // h)
-        boxes.append(flat(xyxy))
-        scores.append(flat(score))
-    scores = np.concatenate(scores)
+    boxes = [upright(real_nchw(r, a)) for r, a in zip(raw[::3], attrs[::3])]
+    scores = np.concatenate([flat(real_nchw(r, a)) for r, a in zip(raw[1::3], attrs[1::3])])
     return numpy_finish(np.concatenate(boxes), np.ones(len(scores), np.float32), scores)
 
 
@@ -290,16 +289,6 @@ def numpy_faces(raw, attrs, anchors=priors()):  # noqa: B008
 
 
 # ---- baseline in C ----
-
-
-def build_baseline(folder):
-    """Compile decode_baseline.c and load it."""
-    target = Path(folder) / "baseline.so"
-    flags = ["-std=c11", "-O3", "-shared", "-fPIC"]
-    source = Path(__file__).with_name("decode_baseline.c")
-    command = [os.environ.get("CC", "cc"), *flags, str(source), "-o", str(target), "-lm"]
-    subprocess.run(command, check=True)
-    return ctypes.CDLL(str(target))
 
 
 def c_faces(library, raw, attrs):
@@ -416,7 +405,7 @@ def main():
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     report = Report(options)
     with tempfile.TemporaryDirectory() as folder:
-        library = build_baseline(folder)
+        library = ctypes.CDLL(compiled("decode_baseline.c", folder))
         for name, (kind, form, make, in_numpy, decoder_class, cells) in HEADS.items():
             tensors = make(np.random.default_rng(0))
             made = [

@@ -10,19 +10,17 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-import subprocess
 import sys
 import tempfile
-import time
-from pathlib import Path
+from functools import partial
 
 import numpy as np
+from _timing import compiled, in_turns
 
 from rknn_runtime import Detector, Model
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 
-HERE = Path(__file__).resolve().parent
 ROUNDS, CALLS = 40, 100
 #: Side of the input, sides of the image, objects in it.
 CASES = [(64, (72, 128), 0), (64, (72, 128), 8), (320, (360, 640), 0), (320, (360, 640), 30)]
@@ -77,34 +75,13 @@ def calls_of(detector, image):
     return Calls(*map(address, arguments))
 
 
-def measure(loop, calls, detector, image):
-    """Return nanoseconds per image: C and Python, each ROUNDS * CALLS."""
-    in_c, in_python = (np.empty((ROUNDS, CALLS), np.int64) for _ in range(2))
-    clock = time.perf_counter_ns
-    for turn in range(ROUNDS):
-        row = in_python[turn]
-        for call in range(CALLS):
-            begin = clock()
-            detector(image)
-            row[call] = clock() - begin
-        status = loop.bench_images(ctypes.byref(calls), CALLS, in_c[turn].ctypes.data_as(Address))
-        assert status == 0, status
-    # The first turn warms up.
-    return in_c[1:].ravel(), in_python[1:].ravel()
-
-
 def main():
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     print(f"detector(image), 9 outputs, Python {sys.version.split()[0]}, simulated NPU; us")
     print(f"{'':40}{'C p50':>9}{'p90':>9}{'here p50':>10}{'p90':>9}{'more p50':>10}{'p90':>7}")
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "baseline.so"
-        subprocess.run(
-            ["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{HERE.parent / 'csrc'}",
-             "-o", target, HERE / "detector_baseline.c"],
-            check=True,
-        )  # fmt: skip
-        loop = ctypes.CDLL(str(target))
+        loop = ctypes.CDLL(compiled("detector_baseline.c", folder))
+        loop.bench_images.argtypes = ctypes.POINTER(Calls), ctypes.c_size_t, Address
         # Planted objects are implausible, which would be told.
         logging.getLogger("rknn_runtime").setLevel(logging.ERROR)
         for side, size, objects in CASES:
@@ -119,7 +96,9 @@ def main():
                 assert loop.bench_images(ctypes.byref(calls), 1, (ctypes.c_int64 * 1)()) == 0
                 assert np.array_equal(frame, filled)
                 del frame
-                in_c, in_python = measure(loop, calls, detector, image)
+                in_c, in_python = in_turns(
+                    partial(loop.bench_images, calls), detector, image, ROUNDS, CALLS
+                )
             name = f"{size[1]}x{size[0]} to {side}x{side}, {objects} objects"
             (c50, c90), (p50, p90) = (
                 np.percentile(times, [50, 90]) / 1000 for times in (in_c, in_python)

@@ -11,15 +11,11 @@ import os
 import warnings
 
 import numpy as np
-from _timing import Case, Report, arguments, check
+from _timing import Case, Report, arguments, check, cv2
 
 from rknn_runtime.vision import drawing
 from rknn_runtime.vision.detections import Detections
 
-try:
-    import cv2
-except ImportError:
-    cv2 = None
 try:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -153,8 +149,6 @@ def compare(report: Report, row: str, found: Detections, image: np.ndarray) -> N
 def main() -> None:
     report = Report(arguments(__doc__.split("\n")[0]))
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    if cv2 is not None:
-        cv2.setNumThreads(1)
     rng = np.random.default_rng(0)
     image = rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
     for row, found in scenes(rng).items():

@@ -6,13 +6,10 @@ int8 to NCHW also against plain tiled C and 20 lines of intrinsics (kernels_base
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
 import tempfile
-from pathlib import Path
 
 import numpy as np
-from _timing import LEVELS, Case, Report, arguments, check, levels
+from _timing import LEVELS, Case, Report, arguments, check, compiled, levels
 
 from rknn_runtime._ffi import lib
 from rknn_runtime.kernels.quantization import (
@@ -50,16 +47,6 @@ def numpy_nhwc(src, channels, zero_point, scale):
     return np.ascontiguousarray(numpy_nchw(src, channels, zero_point, scale).transpose(0, 2, 3, 1))
 
 
-def build_baseline(folder):
-    """Compile kernels_baseline.c and load it."""
-    target = Path(folder) / "baseline.so"
-    source = Path(__file__).with_name("kernels_baseline.c")
-    flags = ["-std=gnu11", "-O3", "-ffp-contract=off", "-shared", "-fPIC"]
-    command = [os.environ.get("CC", "cc"), *flags, str(source), "-o", str(target), "-lm"]
-    subprocess.run(command, check=True)
-    return ctypes.CDLL(str(target))
-
-
 def strangers(library, src, channels, zero_point, scale):
     """Return the baselines of one output, as functions of the array to write to."""
     positions = src.shape[2] * src.shape[3]
@@ -93,7 +80,7 @@ def main():
     report = Report(arguments(__doc__))
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
-        library = build_baseline(folder)
+        library = ctypes.CDLL(compiled("kernels_baseline.c", folder))
     for name, channels, shape, dtype in OUTPUTS:
         if dtype == "float16":
             src, parameters = random.standard_normal(shape).astype(dtype), (0, 1.0)

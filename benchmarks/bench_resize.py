@@ -8,14 +8,10 @@ same always.
 from __future__ import annotations
 
 import os
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
-from _timing import LEVELS
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from _timing import LEVELS, cv2
 from reference.resize import bilinear
 
 from rknn_runtime._ffi import lib
@@ -26,10 +22,6 @@ try:
     from PIL import Image
 except ImportError:
     Image = None
-try:
-    import cv2
-except ImportError:
-    cv2 = None
 
 #: Width and height, before and after.
 SIZES = [
@@ -87,8 +79,6 @@ def percentiles(function):
 
 def main():
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    if cv2 is not None:
-        cv2.setNumThreads(1)
     print(f"resize, one core, {LEVELS[lib.rkr_cpu_level()]}; p50 (p90) in microseconds")
     print(f"{'':34} {'':>20} {'MB/s out':>9} {'x native':>9}")
     for channels in (3, 4, 1):

@@ -24,15 +24,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from _timing import HERE, compiled, in_turns
 
 from rknn_runtime import Model
 from rknn_runtime.kernels import nc1hwc2_to_nchw
 from rknn_runtime.sim import Record, bundle_from_arrays, describe_input, describe_output
 
-HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "examples" / "models"
 EZ = "ztu_somemodelruntime_ez_rknn_async"
 ROUNDS, CALLS = 40, 250
@@ -57,20 +58,9 @@ def bundle(soc, shape, outputs):
     return bundle_from_arrays([image], attrs, [Record(arrays)], soc=soc)
 
 
-def compiled(target):
-    """Compile the C loop, and return its file."""
-    subprocess.run(
-        ["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{HERE.parent / 'csrc'}",
-         "-o", target, HERE / "run_baseline.c", "-ldl"],
-        check=True,
-    )  # fmt: skip
-    return str(target)
-
-
 def baseline(folder, number, library, data):
     """Compile the C loop again, as it holds one model, and load the model there."""
-    target = compiled(Path(folder) / f"baseline{number}.so")
-    loop = ctypes.CDLL(target)
+    loop = ctypes.CDLL(compiled("run_baseline.c", folder, number))
     loop.bench_output.restype = ctypes.c_void_p
     loop.bench_frames.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
     failed = loop.bench_open(library.encode(), data, len(data))
@@ -92,22 +82,6 @@ def check(loop, model, frame):
         if ours.ndim == 5:  # what is in the padding channels is anything
             pair = [nc1hwc2_to_nchw(raw, attr.shape[1]) for raw in pair]
         assert np.array_equal(*pair)
-
-
-def measure(loop, model, frame):
-    """Return nanoseconds per call: C and Python, each ROUNDS * CALLS."""
-    in_c, in_python = (np.empty((ROUNDS, CALLS), np.int64) for _ in range(2))
-    run, clock = model.run, time.perf_counter_ns
-    for turn in range(ROUNDS):
-        status = loop.bench_frames(frame.ctypes.data, CALLS, in_c[turn].ctypes.data)
-        assert status == 0
-        row = in_python[turn]
-        for call in range(CALLS):
-            begin = clock()
-            run(frame)
-            row[call] = clock() - begin
-    # The first turn warms up.
-    return in_c[1:].ravel(), in_python[1:].ravel()
 
 
 def resident_kilobytes():
@@ -173,7 +147,7 @@ def measure_start(model, rounds=12):
         environment["PYTHONWARNINGS"] = "ignore"  # ez warns of every version
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         loads = {
-            "C": ["c", model, library, compiled(Path(folder, "loop.so"))],
+            "C": ["c", model, library, compiled("run_baseline.c", folder)],
             "Model": ["ours", model, library],
             "ez-rknn-async": ["ez", model, library],
         }
@@ -244,7 +218,8 @@ def main():
             with Model(data, library="sim") as model:
                 loop = baseline(folder, number, model.library.path, data)
                 check(loop, model, frame)
-                in_c, in_python = measure(loop, model, frame)
+                native = partial(loop.bench_frames, frame.ctypes.data)
+                in_c, in_python = in_turns(native, model.run, frame, ROUNDS, CALLS)
                 kilobytes = growth(model, frame)
             (c50, c90), (p50, p90) = (
                 np.percentile(times, [50, 90]) / 1000 for times in (in_c, in_python)

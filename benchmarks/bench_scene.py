@@ -12,22 +12,17 @@ from __future__ import annotations
 import ctypes
 import sys
 import tempfile
-from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from _timing import Case, Report, arguments
-from bench_decode import Tensor, build_baseline
+from _timing import Case, Report, arguments, compiled, cv2
+from bench_decode import Tensor
 from native_tensors import deliver
 from reference import scene as reference
 
 from rknn_runtime.vision.heads.scene import SceneDecoder
 from rknn_runtime.vision.letterbox import LetterboxTransform
 
-try:
-    import cv2
-except ImportError:
+if cv2 is None:
     sys.exit("OpenCV is needed for the baseline: pip install opencv-python-headless")
 
 
@@ -106,9 +101,8 @@ def compare(report, native, title, shape, size, image, baseline) -> None:
 
 def main() -> None:
     report = Report(arguments(__doc__.split("\n")[0]))
-    cv2.setNumThreads(1)
     with tempfile.TemporaryDirectory() as folder:
-        native = build_baseline(folder)
+        native = ctypes.CDLL(compiled("decode_baseline.c", folder))
         for row in CASES:
             compare(report, native, *row)
     report.finish()

@@ -12,26 +12,24 @@ decodes every cell; then
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 # Before NumPy starts: threads that share one core wait for each other.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from _timing import Case, Report, arguments
 from bench_decode import (
     CONF,
     IOU,
     OBJECTS,
     SIZE,
+    distances,
     flat,
     grid_of,
     numpy_nms,
     real_nchw,
     split_tensors,
+    upright,
 )
 from native_tensors import deliver
 from reference.yolo import corners_of, quadrangle_iou
@@ -107,21 +105,6 @@ def interpolation(n_cells, n_pixels):
     """The matrix of bilinear weights from cells to pixels."""
     position = np.clip((np.arange(n_pixels) + 0.5) * n_cells / n_pixels - 0.5, 0, n_cells - 1)
     return np.maximum(0, 1 - np.abs(position[:, None] - np.arange(n_cells))).astype(np.float32)
-
-
-def distances(box):
-    _, c, h, w = box.shape
-    bins = box.reshape(1, 4, c // 4, h, w)
-    e = np.exp(bins - bins.max(axis=2, keepdims=True))
-    p = e / e.sum(axis=2, keepdims=True)
-    return (p * np.arange(c // 4, dtype=np.float32).reshape(1, 1, -1, 1, 1)).sum(axis=2)
-
-
-def upright(box):
-    d, centre = distances(box), grid_of(box) + 0.5
-    return flat(np.concatenate([centre - d[:, :2], centre + d[:, 2:]], axis=1)) * (
-        SIZE // box.shape[2]
-    )
 
 
 def finish(boxes, scores):

@@ -10,20 +10,14 @@ from __future__ import annotations
 import ctypes
 import sys
 import tempfile
-from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from _timing import Case, Report, arguments
-from bench_decode import build_baseline
+from _timing import Case, Report, arguments, compiled, cv2
 from native_tensors import deliver
 
 from rknn_runtime.vision.heads.text import TextBoxDecoder, TextLineDecoder
 
-try:
-    import cv2
-except ImportError:
+if cv2 is None:
     sys.exit("OpenCV is needed for the baseline: pip install opencv-python-headless")
 
 STEPS, CLASSES, SIDE = 40, 6625, 480
@@ -85,7 +79,6 @@ def numpy_boxes(raw: np.ndarray, attr) -> list[np.ndarray]:
 
 def main() -> None:
     report = Report(arguments(__doc__.split("\n")[0]))
-    cv2.setNumThreads(1)
     scores, characters = line()
     attr, raw, real = deliver(
         np.ascontiguousarray(scores.T)[None, :, :, None], "float16", "transposed"
@@ -96,7 +89,7 @@ def main() -> None:
     indices, chances = np.empty(STEPS, np.int32), np.empty(STEPS, np.float32)
     pointers = [x.ctypes.data_as(ctypes.c_void_p) for x in (floats, indices, chances)]
     with tempfile.TemporaryDirectory() as folder:
-        native = build_baseline(folder)
+        native = ctypes.CDLL(compiled("decode_baseline.c", folder))
 
     def in_c():  # from floats, which the runtime makes of the outputs
         return native.baseline_line(pointers[0], STEPS, CLASSES, *pointers[1:])
