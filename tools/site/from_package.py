@@ -130,7 +130,7 @@ WITHOUT_FACTS = {
     "facts.unfit.path": "the library",
     "facts.model.path": "the model",
     "facts.library.path": "the library here",
-    "facts.lacking_file": "a file",
+    "facts.lacking.file": "a file",
 }
 #: Causes of rules whose text is a fact alone.
 CAUSES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from rknn_runtime.modelfile.compatibility import (
     REFUSALS,
@@ -183,6 +183,13 @@ class TrialFacts:
     text: str
 
 
+class Lacking(NamedTuple):
+    """A shared library, and the Debian package that has it; empty if it is the program's own."""
+
+    file: str
+    package: str
+
+
 @dataclass(frozen=True)
 class Facts:
     """Everything that was found. The properties are conclusions; an empty one is no finding."""
@@ -250,11 +257,6 @@ class Facts:
         return self.soc is not None and self.soc.mini
 
     @property
-    def is_root(self) -> bool:
-        """This user needs no sudo, and often has none."""
-        return self.surroundings.uid == 0
-
-    @property
     def chip_name(self) -> str:
         """For a conversion."""
         return self.soc.name if self.soc is not None else "rk3588"
@@ -286,29 +288,10 @@ class Facts:
         return ""
 
     @property
-    def _lacks_driver(self) -> bool:
-        return not self.driver and not self.container and self.soc is not None
-
-    @property
-    def unloaded_module(self) -> str:
-        """The driver's file, which is not loaded."""
-        return self.module if self._lacks_driver else ""
-
-    @property
     def load_module(self) -> str:
         """The command that loads it."""
         known = self.kernel and f"/{self.kernel}/" in self.module  # else modprobe does not find it
         return "sudo modprobe rknpu" if known else f"sudo insmod {self.module}"
-
-    @property
-    def module_elsewhere(self) -> str:
-        """The driver's file for another kernel, if this one has none."""
-        return self.other_module if self._lacks_driver and not self.module else ""
-
-    @property
-    def blacklisted(self) -> str:
-        """A file or option that keeps the driver from being loaded."""
-        return self.blacklist if not self.driver and not self.container else ""
 
     @property
     def leave_blacklist(self) -> str:
@@ -316,11 +299,6 @@ class Facts:
         if self.blacklist.startswith("/etc/"):
             return f"sudo sed -i '/rknpu/d' {self.blacklist} && sudo modprobe rknpu"
         return "grep -rl 'blacklist=.*rknpu' /boot  # remove the option there and restart"
-
-    @property
-    def no_driver(self) -> bool:
-        """The kernel has no driver for the chip."""
-        return not (self.driver or self.container or self.nodes) and bool(self.chip)
 
     @property
     def ported(self) -> bool:
@@ -357,11 +335,6 @@ class Facts:
     # The nodes.
 
     @property
-    def container_without_node(self) -> bool:
-        """A container has no node of the NPU."""
-        return bool(self.container) and not self.nodes and not self.is_pc
-
-    @property
     def container_without_card(self) -> bool:
         """A container has the render node alone, and the runtime failed to open the NPU."""
         drm = [node.path for node in self.nodes if node.kind == "drm"]
@@ -384,17 +357,6 @@ class Facts:
     def linked_node(self) -> NodeFacts | None:
         """A /dev/rknpu that is a link."""
         return next((node for node in self.nodes if node.kind == "rknpu" and node.link), None)
-
-    @property
-    def no_node(self) -> bool:
-        """The driver is loaded and there is no node."""
-        return not self.nodes and self.driver == "rknpu" and not self.container
-
-    @property
-    def no_accel_node(self) -> bool:
-        """Mainline's driver is loaded, wanted, and there is no node."""
-        wanted = self.open_runtime and self.driver == "rocket"
-        return wanted and not self.nodes and not self.container
 
     @property
     def forbidden_nodes(self) -> Sequence[NodeFacts]:
@@ -599,39 +561,25 @@ class Facts:
         return f"sudo mkdir -p {other} && sudo ln -s {path} {other}/{wanted}"
 
     @property
-    def lacking_file(self) -> str:
+    def lacking(self) -> Lacking:
         """The shared library, other than the vendor's, that was not found."""
-        return self._lacking[0]
-
-    @property
-    def lacking_package(self) -> str:
-        """The Debian package that has it; empty if it is the program's own."""
-        return self._lacking[1]
-
-    @property
-    def _lacking(self) -> tuple[str, str]:
         found = first_match(_LIBRARY, self.log)
         if found is None:
-            return "a library", ""
+            return Lacking("a library", "")
         name, version = found[1], found[2] or ""
         if not version and name in _UNVERSIONED:
-            return f"{name}.so", _UNVERSIONED[name]
+            return Lacking(f"{name}.so", _UNVERSIONED[name])
         if not version or version.count(".") > 1:  # the builder's own version, not an ABI
-            return f"{name}.so{version and '.'}{version}", ""
+            return Lacking(f"{name}.so{version and '.'}{version}", "")
         between = "-" if name[-1].isdigit() else ""
         package = f"{name.lower().replace('_', '-')}{between}{version}"
-        return f"{name}.so.{version}", _LIBRARIES.get(name, package)
+        return Lacking(f"{name}.so.{version}", _LIBRARIES.get(name, package))
 
     # The model.
 
     @property
     def _header(self) -> ModelHeader | None:
         return self.model.header if self.model is not None else None
-
-    @property
-    def model_kind(self) -> str:
-        """See `ModelFacts.kind`."""
-        return self.model.kind if self.model is not None else ""
 
     @property
     def model_name(self) -> str:
@@ -665,12 +613,6 @@ class Facts:
             return ".".join(map(str, logged)) if logged < runtime.version else ""
         refused = "model-version" in self.signs and runtime.name == FULL_RUNTIME
         return f"{'.'.join(map(str, _LAST_REFUSING))} or older" if refused else ""
-
-    @property
-    def take_this_library(self) -> str:
-        """The command that makes programs load the library that was found here."""
-        path = self.library.path if self.library is not None else ""
-        return f"export RKNN_RUNTIME_LIBRARY={path} LD_LIBRARY_PATH={path.rpartition('/')[0]}"
 
     @property
     def too_new(self) -> str:
@@ -760,11 +702,6 @@ class Facts:
         return tuple(int(part) for part in version.split(".") if part.isdigit())
 
     @property
-    def scaler_failed(self) -> bool:
-        """The image scaler failed in the given log, not in the kernel's log of other programs."""
-        return "rga" in self.signs and self.told
-
-    @property
     def log_open(self) -> bool:
         """A program opened no NPU, and nothing here forbids it."""
         on_board = self.soc is not None or self.container
@@ -797,11 +734,6 @@ class Facts:
         return text.partition("the emulated NPU does not run this model: ")[2]
 
     @property
-    def trial_failed(self) -> str:
-        """The message of a failed test run."""
-        return self.trial.text if self.trial is not None and not self.trial.passed else ""
-
-    @property
     def hot(self) -> str:
         """Zones that are so hot that the kernel slows the chip down."""
         zones = self.clocks.get("temperature_c", {}).items()
@@ -820,11 +752,6 @@ class Facts:
             if governor in ("powersave", "userspace")
             and (name.startswith("cpu") or name in ("npu", "dmc"))
         )  # fmt: skip
-
-    @property
-    def rga_or_memory(self) -> bool:
-        """Signs that explain a crash without the NPU."""
-        return bool(self.signs & {"rga", "memory"})
 
     @property
     def unknown_error(self) -> str:

@@ -29,7 +29,7 @@ from rknn_runtime.tools.doctor.facts import (
     NodeFacts,
     Surroundings,
 )
-from rknn_runtime.tools.doctor.signs import KERNEL, SIGNS, signs_in
+from rknn_runtime.tools.doctor.signs import KERNEL, SIGNS, first_match, signs_in
 
 _MOST_LINKS = 40
 
@@ -106,7 +106,12 @@ _CONTAINER_MARKS = ("docker", "containerd", "kubepods", "podman", "libpod")
 def surroundings(tree: Tree) -> Surroundings:
     """Describe this process, or root with the Python of another tree."""
     if not tree.is_this_machine:
-        return _surroundings_below(tree)
+        python = None
+        with suppress(OSError):
+            python = _elf.read(str(tree.path("/usr/bin/python3")))
+        return Surroundings(
+            machine=_MACHINES.get(python.machine, "") if python else "", interpreter=python
+        )
     import sysconfig
     from importlib import metadata
 
@@ -127,15 +132,6 @@ def surroundings(tree: Tree) -> Surroundings:
         variables=dict(os.environ),
         live=True,
     )
-
-
-def _surroundings_below(tree: Tree) -> Surroundings:
-    try:
-        python = _elf.read(str(tree.path("/usr/bin/python3")))
-    except OSError:
-        python = None
-    machine = _MACHINES.get(python.machine, "") if python is not None else ""
-    return Surroundings(machine=machine, interpreter=python)
 
 
 def board(tree: Tree) -> dict[str, Any]:
@@ -163,8 +159,10 @@ def _container(tree: Tree) -> str:
 
 def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
     """Find out the driver of the NPU, and how it shows the NPU."""
-    version = driver_version(str(tree.root)) or logged_driver(log)
+    logged = first_match(_DRIVER, log[::-1])
+    version = driver_version(str(tree.root)) or (logged[1] if logged else "")
     told = "\n".join(log)
+    has_node = tree.exists(RKNPU) and not tree.path(RKNPU, follow=False).is_symlink()
     drm = any("rknpu" in text for text in _uevents(tree).values())
     found = ""
     if version or drm or any(map(tree.exists, ("/sys/module/rknpu",
@@ -176,11 +174,9 @@ def driver(tree: Tree, log: Sequence[str]) -> dict[str, Any]:
         found = "rocket"
     elif tree.exists("/sys/module/galcore") or tree.exists("/dev/galcore"):
         found = "galcore"
-    elif tree.exists(RKNPU) and not tree.path(RKNPU, follow=False).is_symlink():
+    elif has_node:
         found = "rknpu"
-    misc = tree.exists("/sys/class/misc/rknpu") or (
-        tree.exists(RKNPU) and not tree.path(RKNPU, follow=False).is_symlink()
-    )
+    misc = has_node or tree.exists("/sys/class/misc/rknpu")
     kernel = tree.text("/proc/sys/kernel/osrelease")
     # It becomes a part of a glob pattern.
     is_name = re.fullmatch(r"\w[\w.+~-]*", kernel)
@@ -390,9 +386,11 @@ _NPU = re.compile(r"rknpu|rknn|rocket|\bnpu\b|galcore", re.ASCII)
 #: Patterns of the lines that are kept, of the kernel's log and of a given file.
 _OF_KERNEL = (_NPU, *(SIGNS[name] for name in KERNEL))
 _OF_FILE = (_NPU, *SIGNS.values())
-_RUNTIME = re.compile(r"rknnm?rt version: ([0-9]+)\.([0-9]+)\.([0-9]+)")
-_DRIVER = re.compile(r"(?:driver version|Driver Information,? version|Initialized rknpu):? v?"
-                     r"([0-9]+\.[0-9]+\.[0-9]+)")  # fmt: skip
+_RUNTIME = r"rknnm?rt version: ([0-9]+)\.([0-9]+)\.([0-9]+)"
+_DRIVER = (
+    r"(?:driver version|Driver Information,? version|Initialized rknpu):? v?"
+    r"([0-9]+\.[0-9]+\.[0-9]+)"
+)
 _MOST_LINES = 2000
 #: Limits of the part that is read, of the whole file, and of a line.
 _MOST_BYTES = 1 << 24
@@ -447,24 +445,6 @@ def _kernel_messages(path: Path) -> str:
     return "\n".join(found)
 
 
-def logged_runtime(lines: Sequence[str]) -> tuple[int, ...]:
-    """Return the last version of the runtime in the log; empty if there is none."""
-    for line in reversed(lines):
-        match = _RUNTIME.search(line)
-        if match:
-            return tuple(map(int, match.groups()))
-    return ()
-
-
-def logged_driver(lines: Sequence[str]) -> str:
-    """Return the last version of the driver in the log; empty if there is none."""
-    for line in reversed(lines):
-        match = _DRIVER.search(line)
-        if match:
-            return match[1]
-    return ""
-
-
 def gather(
     root: str | os.PathLike[str],
     surroundings: Surroundings,
@@ -478,6 +458,7 @@ def gather(
 
     tree = Tree(root)
     lines = log_lines(tree, surroundings.live, log)
+    runtime = first_match(_RUNTIME, lines[::-1])
     is_open = surroundings.variables.get(VARIABLE) == "open"
     found: dict[str, Any] = {
         **board(tree), **driver(tree, lines), **nodes(tree, surroundings),
@@ -493,7 +474,7 @@ def gather(
         log=lines,
         told=log is not None,
         signs=signs_in(lines),
-        logged_runtime=logged_runtime(lines),
+        logged_runtime=tuple(map(int, runtime.groups())) if runtime else (),
         model=model,
         **found,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rknn_runtime.tools.doctor.facts import Facts
@@ -58,7 +59,7 @@ class Rule(NamedTuple):
     name: str
     topic: str
     #: Words that must all apply: ``log:NAME`` for a sign of the log, ``NAME`` for a fact with a
-    #: value, ``!NAME`` for one without, ``NAME=A|B`` for one of these values.
+    #: value, ``NAME=A|B`` for one of these values, with ``!`` in front for the contrary.
     when: str
     #: Shows ``{found}``, which is the line of the log or the fact of the last such word, and
     #: ``{facts.NAME}``.
@@ -72,26 +73,22 @@ class Rule(NamedTuple):
     def judge(self, facts: Facts) -> Observation | None:
         """Return a line of the report, or None if the rule does not apply."""
         found: Any = None
-        applies: Any
         for word in self.when.split():
-            name, equal, values = word.partition("=")
-            if name.startswith("log:"):
-                applies = found = line_with(name[4:], facts.log)
-            elif name.startswith("!"):
-                applies = not getattr(facts, name[1:])
-            elif equal:
-                applies = getattr(facts, name) in values.split("|")
-            else:
-                applies = found = getattr(facts, name)
-            if not applies:
+            name, _, values = word.lstrip("!").partition("=")
+            is_sign = name.startswith("log:")
+            value = line_with(name[4:], facts.log) if is_sign else attrgetter(name)(facts)
+            applies = value in values.split("|") if values else bool(value)
+            if applies == word.startswith("!"):
                 return None
+            if applies and not values:
+                found = value
         if self.log:
             found = first_match(self.log, facts.log)
             if found is None:
                 return None
         text = " ".join(self.text.split()).format(facts=facts, found=found)
         cure = self.cure.format(facts=facts, found=found)
-        if facts.is_root:
+        if facts.surroundings.uid == 0:
             cure = cure.replace("sudo ", "")
         return Observation(self.severity, self.topic, text, cure, self.name)
 
@@ -129,7 +126,7 @@ RULES: tuple[Rule, ...] = (
         without the vendor's runtime, but no board has confirmed it yet: RKNN_RUNTIME_LIBRARY=open
         shows what that needs here. Or boot the board maker's image with the vendor's kernel (5.10
         or 6.1). On Armbian:""", _VENDOR_KERNEL),
-    Rule("container-without-node", "device", "container=lxc container_without_node", """
+    Rule("container-without-node", "device", "container=lxc !nodes !is_pc", """
         this container was given no node of the NPU. Allow it /dev/dri, or /dev/rknpu and
         /dev/dma_heap/system, in its configuration""",
         "lxc.cgroup2.devices.allow: c 226:* rwm\n"
@@ -137,10 +134,10 @@ RULES: tuple[Rule, ...] = (
     Rule("container-without-node", "device", "log:no-device", """
         the container should get a node that this machine does not have ({found}). The number of
         the NPU's node depends on the other devices""", "{facts.run_with_node}"),
-    Rule("container-without-node", "device", "driver=rocket container_without_node", """
+    Rule("container-without-node", "device", "driver=rocket container !nodes !is_pc", """
         this container was given no node of the NPU. Pass in /dev/accel""",
         "{facts.run_with_node}"),
-    Rule("container-without-node", "device", "container_without_node", """
+    Rule("container-without-node", "device", "container !nodes !is_pc", """
         this container was given no node of the NPU. Pass in /dev/dri, or /dev/rknpu and
         /dev/dma_heap/system""", "{facts.run_with_node}"),
     Rule("container-without-node", "device", "container_without_card", """
@@ -163,7 +160,7 @@ RULES: tuple[Rule, ...] = (
     Rule("module-of-other-kernel", "driver", "log:other-kernel", """
         the driver's module is for another kernel than the running one ({found}). Start the kernel
         that it came with, or build it for this one""", _BUILD_MODULE),
-    Rule("module-of-other-kernel", "driver", "module_elsewhere", """
+    Rule("module-of-other-kernel", "driver", "soc !driver !container !module other_module", """
         the driver's module is for another kernel than {facts.kernel}, which runs: {found}. Start
         the kernel that it came with, or build it for this one""", _BUILD_MODULE),
     Rule("other-device-tree", "driver", "!nodes log:probe", """
@@ -182,11 +179,11 @@ RULES: tuple[Rule, ...] = (
         an overlay was not applied to the device tree ({found}): it is for another kernel or
         board, or conflicts with another overlay""",
         "dtc -I fs /proc/device-tree | grep -A 9 npu@  # then the overlay of this kernel"),
-    Rule("driver-not-loaded", "driver", "blacklisted", """
+    Rule("driver-not-loaded", "driver", "!driver !container blacklist", """
         {found} keeps the driver from being loaded""", "{facts.leave_blacklist}"),
-    Rule("driver-not-loaded", "driver", "unloaded_module", """
+    Rule("driver-not-loaded", "driver", "soc !driver !container module", """
         the driver is here as a module, but not loaded: {found}""", "{facts.load_module}"),
-    Rule("no-driver", "driver", "no_driver", """
+    Rule("no-driver", "driver", "chip !driver !container !nodes", """
         the kernel {facts.kernel} has no driver for the NPU; mainline kernels do not have rknpu.
         Boot the board maker's image with the vendor's kernel (5.10 or 6.1). On Armbian:""",
         _VENDOR_KERNEL),
@@ -206,14 +203,14 @@ RULES: tuple[Rule, ...] = (
         {found.path} is a link to {found.link}. The library tries it first and speaks the other
         driver's language to it; without the link it finds the DRM nodes""",
         "sudo rm {found.path}"),
-    Rule("no-node", "device", "interface no_node", """
+    Rule("no-node", "device", "interface driver=rknpu !nodes !container", """
         the driver is loaded, but its node is missing in /dev. Let udev or mdev make it""",
         "sudo udevadm trigger || sudo mdev -s"),
-    Rule("no-node", "device", "no_node", """
+    Rule("no-node", "device", "driver=rknpu !nodes !container", """
         the driver is loaded, but shows neither a DRM node nor /dev/rknpu. Build the kernel with
         CONFIG_ROCKCHIP_RKNPU_DRM_GEM=y and CONFIG_DRM=y, or use the maker's image. On
         Armbian:""", _VENDOR_KERNEL),
-    Rule("no-node", "device", "no_accel_node", """
+    Rule("no-node", "device", "open_runtime driver=rocket !nodes !container", """
         the driver rocket is loaded, but shows no /dev/accel/accel0: the device tree lacks
         mainline's nodes of the NPU (rockchip,rk3588-rknn-core), or has them switched off""",
         "dtc -I fs /proc/device-tree | grep -A 9 npu@  # then an overlay with status = \"okay\""),
@@ -298,13 +295,13 @@ RULES: tuple[Rule, ...] = (
         the program did not find the library, although it is here: {found}""",
         "{facts.let_it_be_found}"),
     Rule("missing-dependency", "library", "log:dependency", """
-        the vendor's library needs {facts.lacking_file}, which this system does not have""",
-        "sudo apt install {facts.lacking_package}"),
-    Rule("missing-dependency", "library", "log:programs-library lacking_package", """
-        the system lacks {facts.lacking_file}, or the program has it in a folder that is not
+        the vendor's library needs {facts.lacking.file}, which this system does not have""",
+        "sudo apt install {facts.lacking.package}"),
+    Rule("missing-dependency", "library", "log:programs-library lacking.package", """
+        the system lacks {facts.lacking.file}, or the program has it in a folder that is not
         searched""", f"sudo apt install {{found}}\n{_LATER}"),
     Rule("missing-dependency", "library", "log:programs-library", """
-        the program did not find {facts.lacking_file}, which is probably in a folder of its
+        the program did not find {facts.lacking.file}, which is probably in a folder of its
         own""", _LATER),
     Rule("missing-symbol", "library", "log:symbol", """
         the library that was loaded lacks a function ({found}): it is older than the program, or
@@ -384,17 +381,17 @@ RULES: tuple[Rule, ...] = (
         rknn-toolkit 1.x is for the first generation of chips (RK1808, RK3399Pro, RV1126). Use
         rknn-toolkit2 on a PC""", "pip install rknn-toolkit2"),
     # The model.
-    Rule("model-foreign", "model", "model_kind=rknn1|rknn3", """
+    Rule("model-foreign", "model", "model model.kind=rknn1|rknn3", """
         {facts.model.path}: {facts.model.message}""", _CONVERT),
-    Rule("model-damaged", "model", "model_kind=damaged", """
+    Rule("model-damaged", "model", "model model.kind=damaged", """
         {facts.model.path}: {facts.model.message}""", _SUMS),
-    Rule("model-damaged", "model", "model_kind=pointer", """
+    Rule("model-damaged", "model", "model model.kind=pointer", """
         {facts.model.path} is a pointer of Git LFS or a web page, not the model""",
         "git lfs pull  # or fetch the raw file"),
     Rule("model-damaged", "model", "!model log:magic", """
         the runtime says that the file is not an RKNN model ({found}): it was damaged, or is of
         another kind""", _SUMS),
-    Rule("model-foreign", "model", "model_kind=other", """
+    Rule("model-foreign", "model", "model model.kind=other", """
         {facts.model.path}: {facts.model.message}""", _CONVERT),
     Rule("model-not-found", "model", "log:no-model-file", """
         the program did not find the model's file, or may not read it. A relative path starts at
@@ -411,7 +408,9 @@ RULES: tuple[Rule, ...] = (
     Rule("model-target", "model", "wrong_target", "{found}", _CONVERT),
     Rule("older-library-loaded", "library", "older_loaded", """
         the log is not of {facts.library.path} ({facts.runtime}): {found} was loaded. Look for it
-        (find / -name 'librknn*rt.so'), or name the right one""", "{facts.take_this_library}"),
+        (find / -name 'librknn*rt.so'), or name the right one""",
+        "export RKNN_RUNTIME_LIBRARY={facts.library.path} "
+        "LD_LIBRARY_PATH=$(dirname {facts.library.path})"),
     Rule("model-too-new", "model", "too_new", "{found}", "{facts.fetch}"),
     Rule("model-too-new", "model", "is_mini log:model-version", """
         the runtime refuses the version of the model's container. Convert the model for this chip
@@ -452,7 +451,7 @@ RULES: tuple[Rule, ...] = (
         toolkit, or a newer one""", "{facts.fetch}", WARNING),
     Rule("toolkit-fault", "model", "toolkit_fault", """
         {facts.model.path}: {found}""", "", WARNING),
-    Rule("model-encrypted", "model", "model_kind=encrypted", """
+    Rule("model-encrypted", "model", "model model.kind=encrypted", """
         {facts.model.path} is encrypted. The vendor's runtime may load it, but it cannot be checked
         here; if it is refused, try the model as it was before encryption""", "", WARNING),
     # What happens while it runs.
@@ -526,23 +525,23 @@ RULES: tuple[Rule, ...] = (
         another user, in a container, or in the sandbox of a service or a snap""",
         "sudo usermod -a -G video,render USER  # or docker run --device /dev/dri ...\n"
         "sudo systemctl edit SERVICE  # SupplementaryGroups=video render, PrivateDevices=no"),
-    Rule("crash", "log", "!rga_or_memory log:crash", """
+    Rule("crash", "log", "!log:rga !log:memory log:crash", """
         a process crashed ({found}). Model, library and driver are mostly of different versions
         then: install the library of the model's toolkit""", "{facts.fetch_of_toolkit}"),
     Rule("trial-failed", "test", "not_emulated", """
         the emulated NPU does not know everything that this model does, which says nothing about a
         board: {found}""", "rknn-runtime info --emulate {facts.model.path}"),
-    Rule("trial-failed", "test", "trial_failed", "the test failed: {found}",
+    Rule("trial-failed", "test", "trial !trial.passed", "the test failed: {facts.trial.text}",
         "RKNN_LOG_LEVEL=4 rknn-runtime doctor {facts.model.path}"),
     Rule("core-mask", "log", "log:cores", """
         a core mask was refused ({found}). RK3588 has three cores and RK3576 two; models of
         toolkit 1.3 and older and matrix multiplications run on one, and RKNN3 needs the number
         that the model was made for. Leave core_mask out""",
         "Model(..., core_mask=CoreMask.AUTO)  # which is the default", WARNING),
-    Rule("image-scaler", "log", "scaler_failed log:rga-forbidden", """
+    Rule("image-scaler", "log", "told log:rga log:rga-forbidden", """
         the chip's image scaler RGA failed, which is not the NPU: this user may not use
         /dev/rga""", 'sudo usermod -a -G video "$USER"  # then log in again', WARNING),
-    Rule("image-scaler", "log", "scaler_failed", """
+    Rule("image-scaler", "log", "told log:rga", """
         the chip's image scaler RGA failed, which is not the NPU: it reaches no memory above 4 GB,
         needs widths that are multiples of 16, or has no driver in this kernel. Build the vendor's
         demo without it""",
