@@ -128,6 +128,25 @@ def plain(array: object, name: str, expected: str = "a numpy.ndarray") -> Array:
     return _ndarray.view(array, _ndarray)
 
 
+def byte_array(array: object, name: str) -> Array:
+    """View an array of uint8 without its subclass."""
+    found = plain(array, name, "an array of uint8")
+    if found.dtype != np.uint8:
+        raise TypeError(f"{name}: expected an array of uint8, got {found.dtype}")
+    return found
+
+
+def check_target(pixels: Array, name: str = "out", channels: str = "channels") -> None:
+    """Check that C can write to ``(H, W, C)``; see `has_pixel_rows`."""
+    if not pixels.flags.writeable:
+        raise ValueError(f"{name}: expected a writable array, got a read-only one")
+    if not has_pixel_rows(pixels):
+        raise ValueError(
+            f"{name}: expected rows of contiguous pixels (strides (any, {channels}, 1)), "
+            f"got strides {pixels.strides}"
+        )
+
+
 def source(
     array: Array,
     name: str,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import check_status, has_pixel_rows, pixel_rows, plain, pointer
+from rknn_runtime._arrays import byte_array, check_status, check_target, pixel_rows, pointer
 from rknn_runtime._ffi import ffi, lib
 
 if TYPE_CHECKING:
@@ -26,18 +26,10 @@ class Canvas:
     __slots__ = ("_native", "height", "pixels", "width")
 
     def __init__(self, pixels: NDArray[np.uint8], name: str = "pixels") -> None:
-        pixels = plain(pixels, name, "an array of uint8")
-        if pixels.dtype != np.uint8:
-            raise TypeError(f"{name}: expected an array of uint8, got {pixels.dtype}")
+        pixels = byte_array(pixels, name)
         if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.size == 0:
             raise ValueError(f"{name}: expected shape (height, width, 3), got {pixels.shape}")
-        if not pixels.flags.writeable:
-            raise ValueError(f"{name}: expected a writable array, got a read-only one")
-        if not has_pixel_rows(pixels):
-            raise ValueError(
-                f"{name}: expected rows of contiguous pixels (strides (any, 3, 1)), "
-                f"got strides {pixels.strides}"
-            )
+        check_target(pixels, name, "3")
         self.pixels = pixels
         data, size_bytes, self.height, self.width, stride, _ = pixel_rows(pixels)
         fields = (data, size_bytes, self.height, self.width, stride)

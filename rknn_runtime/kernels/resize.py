@@ -10,10 +10,11 @@ import numpy as np
 from rknn_runtime._arrays import (
     as_int,
     as_list,
+    byte_array,
     check_status,
+    check_target,
     has_pixel_rows,
     pixel_rows,
-    plain,
     untyped,
 )
 from rknn_runtime._ffi import lib
@@ -139,13 +140,7 @@ def target_image(size: Any, n_channels: int, out: Any) -> NDArray[np.uint8]:
     target = _plain_image(out, "out")
     if target.shape != shape:
         raise ValueError(f"out: expected shape {shape}, got {target.shape}")
-    if not target.flags.writeable:
-        raise ValueError("out: expected a writable array, got a read-only one")
-    if not has_pixel_rows(target):
-        raise ValueError(
-            "out: expected rows of contiguous pixels (strides (any, channels, 1)), "
-            f"got strides {target.strides}"
-        )
+    check_target(target)
     return target
 
 
@@ -159,10 +154,7 @@ def check_resized(status: int, width: int, call: str) -> None:
 
 
 def _plain_image(image: Any, name: str) -> NDArray[np.uint8]:
-    """Check an image."""
-    pixels: NDArray[np.uint8] = plain(image, name, "an array of uint8")
-    if pixels.dtype != np.uint8:
-        raise TypeError(f"{name}: expected an array of uint8, got {pixels.dtype}")
+    pixels = byte_array(image, name)
     shape = pixels.shape
     if len(shape) != 3 or shape[2] not in (1, 3, 4):
         raise ValueError(f"{name}: expected shape (height, width, 1, 3 or 4 channels), got {shape}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import address, plain
+from rknn_runtime._arrays import address, byte_array
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, target_image
 
@@ -167,7 +167,7 @@ def _pointers(channels: list[_Channel]) -> Any:
 
 
 def _packed(image: Any, color: str) -> tuple[list[_Channel], tuple[int, int]]:
-    pixels = _bytes_of(image, "image")
+    pixels = byte_array(image, "image")
     height, width = pixels.shape[0] if pixels.ndim else 0, 0
     if pixels.ndim == 3 and pixels.shape[2] == 2:
         width = pixels.shape[1]
@@ -186,9 +186,9 @@ def _packed(image: Any, color: str) -> tuple[list[_Channel], tuple[int, int]]:
 def _planar(image: Any, color: str) -> tuple[list[_Channel], tuple[int, int]]:
     names = ("Y", "U", "V") if color == "I420" else ("Y", "UV")
     if not isinstance(image, (tuple, list)):
-        planes = _split(_bytes_of(image, "image"), color)
+        planes = _split(byte_array(image, "image"), color)
     elif len(image) == len(names):
-        planes = [_bytes_of(plane, f"image[{i}]") for i, plane in enumerate(image)]
+        planes = [byte_array(plane, f"image[{i}]") for i, plane in enumerate(image)]
     else:
         raise ValueError(
             f"image: expected for {color} one array or the planes ({', '.join(names)}), "
@@ -235,14 +235,6 @@ def _split(frame: NDArray[np.uint8], color: str) -> list[NDArray[np.uint8]]:
     quarter = (-1, height // 2, width // 2)
     u, v = frame[height:].reshape(quarter)
     return [frame[:height], u, v]
-
-
-def _bytes_of(array: Any, name: str) -> NDArray[np.uint8]:
-    """Check for an array of uint8."""
-    found: NDArray[np.uint8] = plain(array, name, "an array of uint8")
-    if found.dtype is not _UINT8 and found.dtype != _UINT8:
-        raise TypeError(f"{name}: expected an array of uint8, got {found.dtype}")
-    return found
 
 
 def _is_size(height: int, width: int) -> bool:

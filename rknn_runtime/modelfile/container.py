@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Union
 
 from rknn_runtime._ffi import ffi, lib
@@ -25,8 +25,7 @@ ENCRYPTED = b"CYPTRKNN"
 _ERROR_BYTES = 320
 
 
-@contextmanager
-def opened(model: ModelSource) -> Iterator[Buffer]:
+def opened(model: ModelSource) -> AbstractContextManager[Buffer]:
     """Open a file, or view bytes, for the time of a ``with`` block.
 
     Of a file only the parts are read that are asked for.
@@ -34,15 +33,12 @@ def opened(model: ModelSource) -> Iterator[Buffer]:
     Args:
         model: A path (``str`` or path-like), or the bytes of a model.
 
-    Yields:
-        The content. Nothing may hold on to it.
+    Returns:
+        A manager of the content. Nothing may hold on to that.
     """
     if isinstance(model, (bytes, bytearray, memoryview)):
-        with _bytes_view(model) as flat:
-            yield flat
-        return
-    with _opened_model(model) as view:
-        yield view
+        return _bytes_view(model)
+    return _opened_model(model)
 
 
 @contextmanager

@@ -70,7 +70,7 @@ class Classifier(ImageModel):
                 f"{describe(model.outputs)}"
             )
         self._settle(stretch=True)
-        self._made_with: dict[str, Any] = {
+        self._made_with = {
             "top_k": top_k,
             "softmax": softmax,
             "input_color": input_color,

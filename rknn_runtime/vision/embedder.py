@@ -55,12 +55,9 @@ class Embedder(ImageModel):
         self.numbers: int = self.decoder.numbers
         self.crop = bool(crop)
         self._settle(stretch=True)
-        self._made_with: dict[str, Any] = {
+        self._made_with = {
             "output": output, "normalize": normalize, "crop": crop, "input_color": input_color
         }  # fmt: skip
-
-    def _twin(self, model: Model) -> Embedder:
-        return type(self)(model, **self._made_with)
 
     def __repr__(self) -> str:
         height, width = self.input_size

@@ -19,6 +19,8 @@ from rknn_runtime.vision.labels import read_labels
 from rknn_runtime.vision.letterbox import ImageWriter, LetterboxTransform, transform_for
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from rknn_runtime.enums import CoreMask
     from rknn_runtime.npu.library import Library
     from rknn_runtime.streams.ordered import Results
@@ -45,6 +47,8 @@ class ImageModel(Closing):
     _tasks: ClassVar[tuple[str, ...]] = ()
     #: Reads the outputs; a subclass makes it and then calls `_settle`.
     decoder: Any
+    #: The options that it was made with.
+    _made_with: dict[str, Any]
     #: The model that `open` loaded and `close` closes.
     _opened: Model | None = None
 
@@ -210,7 +214,7 @@ class ImageModel(Closing):
 
     def _twin(self: _M, model: Model) -> _M:
         """Make the same object for another context of its model."""
-        raise NotImplementedError
+        return type(self)(model, **self._made_with)
 
     def _settle(
         self, *, pad_value: Any = 114, stretch: bool = False, fit: str | None = None
@@ -253,34 +257,20 @@ class ImageModel(Closing):
         self._frame.run_frame(_NULL, _NULL, native, transform._placement)
         return self.decoder.results(transform)
 
-    def _run_memory(self, memory: TensorMemory) -> Any:
-        """Run on a memory that holds an image as the model takes it, and decode the outputs."""
+    def _run_as_is(
+        self, memories: Sequence[TensorMemory], planes: Sequence[NDArray[np.uint8]] = ()
+    ) -> Any:
+        """Run on memories or planes that hold an image as the model takes it."""
         frame, context = self._frame, self._frame.context
         with context.lock:
             context.check_chosen()
-            (binding,) = frame.inputs
-            if not (binding.is_bound and binding.memory is memory):
-                self.model._bind_locked(binding, memory, True)
+            for binding, memory in zip(frame.inputs, memories):
+                if not (binding.is_bound and binding.memory is memory):
+                    self.model._bind_locked(binding, memory, True)
             if frame.output_state is not self._output_state:
                 self._settle_outputs()
-            size = self.input_size
-            return self._run_written(LetterboxTransform(size, size, size, (0, 0)))
-
-    def _run_nv12(self, inputs: Nv12Input, image: Any, color: str) -> Any:
-        """Run on an NV12 frame of the model's size and decode the outputs."""
-        planes, memories = [], None
-        if isinstance(image, TensorMemory):
-            memories = image, inputs.chroma_of(image)
-        else:
-            planes = inputs.planes(image, color)
-        frame, context = self._frame, self._frame.context
-        with context.lock:
-            context.check_chosen()
-            if memories is not None:
-                inputs.bind(*memories)
-            if frame.output_state is not self._output_state:
-                self._settle_outputs()
-            inputs.write(planes)
+            for binding, plane in zip(frame.inputs, planes):
+                np.copyto(binding.private()[0, :, :, 0], plane)
             size = self.input_size
             return self._run_written(LetterboxTransform(size, size, size, (0, 0)))
 
@@ -293,7 +283,9 @@ class ImageModel(Closing):
         # Before the lock: reading a file must not keep others waiting, and an exception about the
         # image must not keep an array of the model's memory alive in its traceback.
         if self._nv12 is not None:
-            return self._run_nv12(self._nv12, image, color)
+            if isinstance(image, TensorMemory):
+                return self._run_as_is((image, self._nv12.chroma_of(image)))
+            return self._run_as_is((), self._nv12.planes(image, color))
         source = None
         if color in _CAMERAS:
             source = YuvFrame(image, color, matrix, full_range)
@@ -302,7 +294,7 @@ class ImageModel(Closing):
                 check_yuv_options(matrix, full_range)
             if not isinstance(image, np.ndarray):
                 if isinstance(image, TensorMemory):
-                    return self._run_memory(image)
+                    return self._run_as_is((image,))
                 _check_color(color)
                 read = as_scaled(image, color, self._needed)
                 image, color = read if read.is_smaller else read.pixels, read.order

@@ -93,9 +93,13 @@ def read_labels(source: str | os.PathLike[str]) -> Labels:
     lines = [line.strip() for line in _text(name).splitlines()]
     while lines and not lines[-1]:
         lines.pop()
+    return _without_gaps(lines, f"{name}: expected a name")
+
+
+def _without_gaps(lines: list[str], wanted: str) -> list[str]:
     if "" in lines or not lines:
         place = f"an empty line {lines.index('') + 1}" if lines else "none"
-        raise ValueError(f"{name}: expected a name in each line, got {place}")
+        raise ValueError(f"{wanted} in each line, got {place}")
     return lines
 
 
@@ -119,10 +123,7 @@ def read_characters(source: str | os.PathLike[str]) -> list[str]:
     lines = _text(name).replace("\r\n", "\n").split("\n")
     if lines and not lines[-1]:
         lines.pop()
-    if "" in lines or not lines:
-        place = f"an empty line {lines.index('') + 1}" if lines else "none"
-        raise ValueError(f"{name}: expected a character in each line, got {place}")
-    return lines
+    return _without_gaps(lines, f"{name}: expected a character")
 
 
 def read_yaml(name: str) -> dict[Any, Any]:

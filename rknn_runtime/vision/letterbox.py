@@ -13,8 +13,9 @@ from rknn_runtime._arrays import (
     MAX_DIMENSION,
     address,
     as_int,
+    byte_array,
+    check_target,
     exact_int,
-    has_pixel_rows,
     pixel_rows,
 )
 from rknn_runtime._ffi import ffi, lib
@@ -403,21 +404,11 @@ def _frame_of(out: Any, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     """Return the array ``(height, width, C)`` to write to: `out` checked, or a new one."""
     if out is None:
         return np.empty(shape, np.uint8)
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"out: expected an array of uint8, got {type(out).__name__}")
-    frame: NDArray[np.uint8] = out.view(np.ndarray)
-    if frame.dtype != _UINT8:
-        raise TypeError(f"out: expected an array of uint8, got {frame.dtype}")
+    frame = byte_array(out, "out")
     if frame.shape not in (shape, (1, *shape)):
         raise ValueError(f"out: expected shape {shape} or {(1, *shape)}, got {frame.shape}")
-    if not frame.flags.writeable:
-        raise ValueError("out: expected a writable array, got a read-only one")
     frame = frame if frame.ndim == 3 else frame[0]
-    if not has_pixel_rows(frame):
-        raise ValueError(
-            "out: expected rows of contiguous pixels (strides (any, channels, 1)), "
-            f"got strides {frame.strides}"
-        )
+    check_target(frame)
     return frame
 
 

@@ -47,11 +47,6 @@ class Nv12Input:
             )
         return planes
 
-    def write(self, planes: list[NDArray[np.uint8]]) -> None:
-        """Copy planes into the memory of the inputs; the lock is held."""
-        for binding, plane in zip(self._frame.inputs, planes):
-            np.copyto(binding.private()[0, :, :, 0], plane)
-
     def chroma_of(self, memory: TensorMemory) -> TensorMemory:
         """Return the UV part of a memory that holds the rows of Y and then the rows of UV.
 
@@ -74,12 +69,6 @@ class Nv12Input:
                     "bytes)"
                 ) from None
         return self._chromas.setdefault(memory, self._part(memory, begin, second.needs))
-
-    def bind(self, memory: TensorMemory, chroma: TensorMemory) -> None:
-        """Bind the memories of a frame and of its UV part; the lock is held."""
-        for binding, each in zip(self._frame.inputs, (memory, chroma)):
-            if not (binding.is_bound and binding.memory is each):
-                self._model._bind_locked(binding, each, True)
 
     def _part(self, memory: TensorMemory, begin: int, size_bytes: int) -> TensorMemory:
         """Return a part of a DMA-BUF as a new memory."""

@@ -63,7 +63,7 @@ class PoseEstimator(ImageModel):
         if not 1 <= self.padding <= 10:
             raise ValueError(f"padding: expected 1 to 10, got {padding!r}")
         self._settle(stretch=True)
-        self._made_with: dict[str, Any] = {
+        self._made_with = {
             "padding": padding, "shift": shift, "dark": dark, "input_color": input_color
         }  # fmt: skip
 

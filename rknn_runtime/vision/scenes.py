@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import as_float, as_int
+from rknn_runtime._arrays import as_int
 from rknn_runtime._files import printable
 from rknn_runtime.vision.detections import _checked, _quoted, _run_lengths
 from rknn_runtime.vision.images import as_pixels, import_pillow
 from rknn_runtime.vision.labels import names_of
+from rknn_runtime.vision.nms import as_threshold
 from rknn_runtime.vision.outlines import outlines
 
 if TYPE_CHECKING:
@@ -168,9 +169,7 @@ class Segmentation:
                 f"image: expected {self.class_map.shape}, the size of the map, got "
                 f"{pixels.shape[:2]}"
             )
-        opacity = as_float(opacity, "opacity")
-        if not 0 <= opacity <= 1:
-            raise ValueError(f"opacity: expected 0 to 1, got {opacity}")
+        opacity = as_threshold(opacity, "opacity", 1)
         if skip is None:
             first = self._name(0, self.labels if labels is None else labels).lower()
             skip = (0,) if first in _BACKGROUND else ()

@@ -88,7 +88,7 @@ class Segmenter(ImageModel):
         if self.labels is None and self.decoder.is_binary:
             self.labels = ["background", "foreground"]
         self._settle(pad_value=pad_value, stretch=stretch)
-        self._made_with: dict[str, Any] = {
+        self._made_with = {
             "output": output, "logits": logits, "input_color": input_color, "pad_value": pad_value,
             "stretch": stretch, "confidence": confidence,
         }  # fmt: skip
@@ -144,13 +144,10 @@ class MapEstimator(ImageModel):
         super().__init__(model, None, input_color)
         self.decoder = MapDecoder(model.outputs, self.input_size, output=output)
         self._settle(pad_value=pad_value, stretch=stretch)
-        self._made_with: dict[str, Any] = {
+        self._made_with = {
             "output": output, "input_color": input_color, "pad_value": pad_value,
             "stretch": stretch,
         }  # fmt: skip
-
-    def _twin(self, model: Model) -> MapEstimator:
-        return type(self)(model, **self._made_with)
 
     def __repr__(self) -> str:
         height, width = self.input_size

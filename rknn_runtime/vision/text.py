@@ -189,13 +189,10 @@ class TextRecognizer(ImageModel):
         )
         self.characters: tuple[str, ...] = self.decoder.characters
         self._settle(pad_value=pad_value, fit="stretch" if stretch else "line")
-        self._made_with: dict[str, Any] = {
+        self._made_with = {
             "characters": list(given), "blank": blank, "softmax": softmax, "beam": beam,
             "input_color": input_color, "pad_value": pad_value, "stretch": stretch,
         }  # fmt: skip
-
-    def _twin(self, model: Model) -> TextRecognizer:
-        return type(self)(model, **self._made_with)
 
     def __repr__(self) -> str:
         height, width = self.input_size

@@ -106,7 +106,7 @@ def test_keypoints_of_boxes():
         (Embedder, {}, "expected one vector"),
         (Embedder, {"labels": ["a"]}, "labels: expected None"),
         (PoseEstimator, {"padding": 0.5}, "padding: expected 1 to 10"),
-        (PoseEstimator, {"shift": -1}, "shift: expected 0 to 1"),
+        (PoseEstimator, {"shift": -1}, "shift: expected 0..1"),
     ],
 )
 def test_refusals(kind, options, match):

@@ -224,11 +224,7 @@ class _FaceDecoder(Decoder):
         return Detections._of(self._columns, n, keypoints=points, labels=self.labels)
 
 
-class _PriorFaceDecoder(_FaceDecoder, PriorDecoder):
-    """Faces relative to prior boxes."""
-
-
-class RetinaFaceDecoder(_PriorFaceDecoder):
+class RetinaFaceDecoder(_FaceDecoder, PriorDecoder):
     """Decode RetinaFace: boxes, scores of background and face, and points, relative to priors.
 
     ``[1, N, 4]``, ``[1, N, 2]`` and ``[1, N, 10]`` with scores after the softmax, as the model
@@ -289,7 +285,7 @@ class RetinaFaceDecoder(_PriorFaceDecoder):
         )
 
 
-class YunetDecoder(_PriorFaceDecoder):
+class YunetDecoder(_FaceDecoder, PriorDecoder):
     """Decode YuNet: per scale class score, objectness, box and points of each cell.
 
     ``[1, h * w, n]`` or ``[1, n, h, w]`` with n = 1, 1, 4 and 10. The confidence is the square root

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rknn_runtime._arrays import as_float, as_int, check_status, pointer
+from rknn_runtime._arrays import as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout
 from rknn_runtime.vision.heads.frame import FrameDecoder
@@ -18,6 +18,7 @@ from rknn_runtime.vision.heads.outputs import (
     checked_size,
     fitting,
 )
+from rknn_runtime.vision.nms import as_threshold
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,9 +89,7 @@ class KeypointDecoder(FrameDecoder["NDArray[np.float32]"]):
         form = fitting(read_keypoints(outputs, input_size), outputs)
         super().__init__(form.outputs)
         self.count, self._per_pixel = form.keypoints, form.per_pixel
-        shift = as_float(shift, "shift")
-        if not 0 <= shift <= 1:
-            raise ValueError(f"shift: expected 0 to 1, got {shift!r}")
+        shift = as_threshold(shift, "shift", 1)
         self.is_simcc = len(form.outputs) == 2
         self._blur = None if dark is None else as_int(dark, "dark", 3, 99)
         if self._blur is not None and (self.is_simcc or self._blur % 2 == 0):

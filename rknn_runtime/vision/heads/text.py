@@ -26,6 +26,7 @@ from rknn_runtime.vision.heads.outputs import (
 )
 from rknn_runtime.vision.heads.scene import _add_view, read_scene
 from rknn_runtime.vision.letterbox import LetterboxTransform
+from rknn_runtime.vision.nms import as_threshold
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,7 +106,7 @@ class TextBoxDecoder(FrameDecoder[Detections]):
 
     @threshold.setter
     def threshold(self, value: float) -> None:
-        self._options.threshold = _probability(value, "threshold")
+        self._options.threshold = as_threshold(value, "threshold", 1)
 
     @property
     def box_threshold(self) -> float:
@@ -114,7 +115,7 @@ class TextBoxDecoder(FrameDecoder[Detections]):
 
     @box_threshold.setter
     def box_threshold(self, value: float) -> None:
-        self._options.box_threshold = _probability(value, "box_threshold")
+        self._options.box_threshold = as_threshold(value, "box_threshold", 1)
 
     def results(self, transform: LetterboxTransform | None) -> Detections:
         """Return the boxes by falling score, with their corners; the lock is held."""
@@ -137,13 +138,6 @@ class TextBoxDecoder(FrameDecoder[Detections]):
             xyxyxyxy=corners.astype(np.float32),
             labels=["text"],
         )
-
-
-def _probability(value: float, name: str) -> float:
-    number = as_float(value, name)
-    if not 0 <= number <= 1:
-        raise ValueError(f"{name}: expected 0 to 1, got {value!r}")
-    return number
 
 
 class LineForm(NamedTuple):

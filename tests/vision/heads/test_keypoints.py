@@ -101,7 +101,7 @@ def test_what_is_not_finite():
         ([(1, 17, 16, 16)], {}, "expected heatmaps"),
         ([(1, 17, 96), (1, 17, 100)], {}, r"SimCC's \[1, keypoints, n \* 48\].*got\n  0: 'o0'"),
         ([(1, 17, 96), (1, 16, 128)], {}, "SimCC"),
-        ([(1, 17, 16, 12)], {"shift": 2}, "shift: expected 0 to 1"),
+        ([(1, 17, 16, 12)], {"shift": 2}, "shift: expected 0..1"),
         ([(1, 17, 16, 12)], {"shift": 10**400}, "shift"),
     ],
 )

@@ -207,8 +207,8 @@ def test_reads_what_it_may(dtype, width):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"threshold": 1.5}, "threshold: expected 0 to 1"),
-        ({"box_threshold": -1}, "box_threshold: expected 0 to 1"),
+        ({"threshold": 1.5}, "threshold: expected 0..1"),
+        ({"box_threshold": -1}, "box_threshold: expected 0..1"),
         ({"unclip_ratio": -1}, "unclip: expected 0 or more"),
         ({"max_detections": 0}, "max_detections"),
         ({"output": 3}, "expected an output with the index or name 3"),
