@@ -20,9 +20,11 @@ from rknn_runtime.errors import status_error
 _E = TypeVar("_E", bound=Enum)
 
 if TYPE_CHECKING:  # NumPy before 1.22 has no subscript at run time.
+    from numpy.typing import NDArray as NDArray
+
     Array = np.ndarray[Any, Any]
 else:
-    Array = np.ndarray
+    Array = NDArray = np.ndarray
 
 _TYPES = {
     np.dtype(name): ffi.typeof(f"{element}[]")

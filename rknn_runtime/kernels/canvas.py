@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from rknn_runtime._arrays import byte_array, check_status, check_target, pixel_rows, pointer
+from rknn_runtime._arrays import (
+    NDArray,
+    byte_array,
+    check_status,
+    check_target,
+    pixel_rows,
+    pointer,
+)
 from rknn_runtime._ffi import ffi, lib
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Canvas:

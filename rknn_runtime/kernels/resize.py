@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from rknn_runtime._arrays import (
+    NDArray,
     as_int,
     as_list,
     byte_array,
@@ -18,9 +19,6 @@ from rknn_runtime._arrays import (
     untyped,
 )
 from rknn_runtime._ffi import lib
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 __all__ = ["plain_order", "resize_bilinear"]
 

@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from rknn_runtime._arrays import address, byte_array
+from rknn_runtime._arrays import NDArray, address, byte_array
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, target_image
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Names of the formats, as cameras and OpenCV have them.
 FORMATS = ("NV12", "NV21", "I420", "YUYV", "UYVY")

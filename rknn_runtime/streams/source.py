@@ -8,16 +8,13 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rknn_runtime._arrays import as_float, as_int
+from rknn_runtime._arrays import NDArray, as_float, as_int
 from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.streams import capture as opencv
 from rknn_runtime.streams.address import is_image, shown
 from rknn_runtime.vision.images import IMAGE_SUFFIXES, as_pixels, files_with
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _MOST_CAMERA = 2**31 - 1
 #: First and longest pause between attempts to reopen a live source, seconds.

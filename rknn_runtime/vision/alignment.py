@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from rknn_runtime._arrays import as_int, check_status, pixel_rows, pointer
+from rknn_runtime._arrays import NDArray, as_int, check_status, pixel_rows, pointer
 from rknn_runtime._ffi import lib
 from rknn_runtime.kernels.resize import plain_order
 from rknn_runtime.vision.images import as_pixels
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Where eyes, nose and corners of the mouth are in a crop of 112 x 112 pixels (InsightFace).
 ARCFACE_POINTS = np.array(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from rknn_runtime._arrays import NDArray
 from rknn_runtime._ffi import ffi, lib
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Memory that is written before it is read.
 _new = ffi.new_allocator(should_clear_after_alloc=False)

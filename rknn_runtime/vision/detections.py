@@ -7,19 +7,16 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Union, overload
+from typing import Any, Union, overload
 
 import numpy as np
 
-from rknn_runtime._arrays import as_float, as_int
+from rknn_runtime._arrays import NDArray, as_float, as_int
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._files import html_table, printable
 from rknn_runtime.vision.decimals import Cell, Table, Texts, doubles
 from rknn_runtime.vision.images import as_pixels
 from rknn_runtime.vision.labels import COCO_IDS, Labels, names_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: ``category_id`` of each class, by position or by class number; or ``"coco"``.
 Categories = Union[Sequence[int], Mapping[int, int], str]

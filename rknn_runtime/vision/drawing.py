@@ -8,17 +8,14 @@ import math
 import os
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rknn_runtime._arrays import as_float, as_int
+from rknn_runtime._arrays import NDArray, as_float, as_int
 from rknn_runtime._files import read_file
 from rknn_runtime.kernels.canvas import Canvas, place_captions
 from rknn_runtime.vision.images import as_pixels, import_pillow
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Color = tuple[int, int, int]
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from rknn_runtime._arrays import NDArray
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.heads.keypoints import EmbeddingDecoder
 from rknn_runtime.vision.image_model import ImageModel
 from rknn_runtime.vision.images import as_scaled
 from rknn_runtime.vision.labels import refuse_labels
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Embedder(ImageModel):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from rknn_runtime._arrays import NDArray
 from rknn_runtime._ffi import ffi
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
 from rknn_runtime.modelfile.custom_string import facts_of
@@ -19,8 +20,6 @@ from rknn_runtime.vision.labels import read_labels
 from rknn_runtime.vision.letterbox import ImageWriter, LetterboxTransform, transform_for
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from rknn_runtime.enums import CoreMask
     from rknn_runtime.npu.library import Library
     from rknn_runtime.streams.ordered import Results

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rknn_runtime._arrays import NDArray
 from rknn_runtime._files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
 
 #: Far larger than any image for a model.
 MAX_FILE_BYTES = 1 << 28

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from rknn_runtime._arrays import (
     MAX_DIMENSION,
+    NDArray,
     address,
     as_int,
     byte_array,
@@ -23,9 +24,6 @@ from rknn_runtime.kernels.resize import MAX_SIDE, check_resized, is_plain, plain
 from rknn_runtime.kernels.yuv import FORMATS, YuvFrame, check_yuv_options
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.images import COLORS, as_scaled, bilinear, import_pillow
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Looked up once: these are used for every frame.
 _ndarray, _UINT8 = np.ndarray, np.dtype(np.uint8)

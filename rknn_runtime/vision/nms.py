@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import SupportsFloat
 
 import numpy as np
 
-from rknn_runtime._arrays import as_float, as_int, check_status, pointer, source
+from rknn_runtime._arrays import NDArray, as_float, as_int, check_status, pointer, source
 from rknn_runtime._ffi import ffi, lib
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _FLOAT32 = np.dtype(np.float32)
 _INT32 = np.dtype(np.int32)

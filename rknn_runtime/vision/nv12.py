@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from rknn_runtime._arrays import NDArray
 from rknn_runtime.kernels.yuv import nv12_planes
 from rknn_runtime.npu.memory import TensorMemory
 from rknn_runtime.npu.model import Model
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: The toolkit's names of the planes of ``inputs_yuv_fmt``, after the input's own name.
 _LUMA, _CHROMA = "_y_channel", "_uv_channel"

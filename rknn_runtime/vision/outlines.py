@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from rknn_runtime._arrays import NDArray
 
 
 def outline(mask: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from rknn_runtime._arrays import as_float, check_status, pixel_rows, pointer
+from rknn_runtime._arrays import NDArray, as_float, check_status, pixel_rows, pointer
 from rknn_runtime._ffi import lib
 from rknn_runtime.kernels.resize import plain_order
 from rknn_runtime.npu.model import Model
@@ -18,8 +18,6 @@ from rknn_runtime.vision.images import as_pixels
 
 if TYPE_CHECKING:
     import os
-
-    from numpy.typing import NDArray
 
     from rknn_runtime.vision.labels import Labels
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rknn_runtime._arrays import as_int
+from rknn_runtime._arrays import NDArray, as_int
 from rknn_runtime._files import printable
 from rknn_runtime.vision.detections import _checked, _quoted, _run_lengths
 from rknn_runtime.vision.images import as_pixels, import_pillow
@@ -18,8 +18,6 @@ from rknn_runtime.vision.nms import as_threshold
 from rknn_runtime.vision.outlines import outlines
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from rknn_runtime.vision.labels import Labels
 
 #: Names of the class that is no thing.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from rknn_runtime._arrays import NDArray
 from rknn_runtime._files import printable
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.classifier import Classifier
@@ -20,10 +21,6 @@ from rknn_runtime.vision.images import as_pixels
 from rknn_runtime.vision.labels import read_characters, refuse_labels
 from rknn_runtime.vision.letterbox import LINE_PAD, placed
 from rknn_runtime.vision.nms import as_threshold
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 #: The smallest confidence to turn a line by 180 degrees, as in PaddleOCR.
 _SURE = 0.9

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rknn_runtime._arrays import as_int, check_status, pointer
+from rknn_runtime._arrays import NDArray, as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime._files import printable
 from rknn_runtime.tensor import TensorAttr
@@ -18,8 +18,6 @@ from rknn_runtime.vision.labels import names_of
 
 if TYPE_CHECKING:
     import os
-
-    from numpy.typing import NDArray
 
     from rknn_runtime.vision.labels import Labels
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 import numpy as np
 
-from rknn_runtime._arrays import MAX_DIMENSION, check_status, pointer
+from rknn_runtime._arrays import MAX_DIMENSION, NDArray, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout
 from rknn_runtime.npu.locks import ExclusiveLock
@@ -18,8 +18,6 @@ from rknn_runtime.vision.heads.outputs import Outputs, Size, quantization_of
 from rknn_runtime.vision.letterbox import LetterboxTransform
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     RawOutputs = Union[NDArray[Any], Sequence[NDArray[Any]]]
 
 _NULL = ffi.NULL

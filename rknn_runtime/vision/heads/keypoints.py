@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rknn_runtime._arrays import as_int, check_status, pointer
+from rknn_runtime._arrays import NDArray, as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout
 from rknn_runtime.vision.heads.frame import FrameDecoder
@@ -21,8 +21,6 @@ from rknn_runtime.vision.heads.outputs import (
 from rknn_runtime.vision.nms import as_threshold
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from rknn_runtime.tensor import TensorAttr
 
 #: Bins of SimCC for each pixel of the input.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rknn_runtime._arrays import check_status, pointer
+from rknn_runtime._arrays import NDArray, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
@@ -33,8 +33,6 @@ from rknn_runtime.vision.heads.single import COARSE, SingleForm, SingleOutputDec
 from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from rknn_runtime.vision.letterbox import LetterboxTransform
 from rknn_runtime.vision.plausibility import Symptom, coarse_keypoints
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rknn_runtime._arrays import as_float, check_status, pointer
+from rknn_runtime._arrays import NDArray, as_float, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.vision.heads.classification import softmax_mode
@@ -24,8 +24,6 @@ from rknn_runtime.vision.heads.outputs import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from rknn_runtime.tensor import TensorAttr
     from rknn_runtime.vision.letterbox import LetterboxTransform
 

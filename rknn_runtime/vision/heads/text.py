@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rknn_runtime._arrays import as_float, as_int, check_status, pointer
+from rknn_runtime._arrays import NDArray, as_float, as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout
 from rknn_runtime.vision.detections import Detections
@@ -29,8 +29,6 @@ from rknn_runtime.vision.letterbox import LetterboxTransform
 from rknn_runtime.vision.nms import as_threshold
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from rknn_runtime.tensor import TensorAttr
 
 _MOST = 2**31 - 1
