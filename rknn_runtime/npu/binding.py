@@ -238,9 +238,10 @@ class InnerMemory:
         """Give one of the two to the runtime, inside ``with context.lock``."""
         call = "rknn_set_weight_mem" if name == WEIGHTS else "rknn_set_internal_mem"
         if not self._flags & _FLAGS[name]:
+            names = [str(flag.name) for flag in InitFlag if flag and flag in _FLAGS[name]]
             raise ValueError(
                 f"{call}: expected a model that was loaded with "
-                f"{' or '.join(str(flag.name) for flag in _each(_FLAGS[name]))}, got one with "
+                f"{' or '.join(names)}, got one with "
                 f"{self._flags!r}"
             )
         if not isinstance(memory, TensorMemory):
@@ -269,10 +270,6 @@ class InnerMemory:
         for name, held in self._held.items():
             if len(held) > 1:
                 self.give(name, held[0])
-
-
-def _each(flags: InitFlag) -> list[InitFlag]:
-    return [flag for flag in InitFlag if flag and flag & flags == flag]
 
 
 # Looked up once: these are on the path of every frame.

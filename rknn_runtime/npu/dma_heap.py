@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from rknn_runtime._arrays import as_int
 from rknn_runtime._files import read_file
+from rknn_runtime.npu.context import Closing
 
 #: ``struct dma_heap_allocation_data``: length, descriptor, its flags, flags of the heap.
 _ALLOCATION = struct.Struct("=QIIQ")
@@ -63,7 +64,7 @@ def allocate(size_bytes: int, heap: str = "system") -> int:
     return fd
 
 
-class DmaBuffer:
+class DmaBuffer(Closing):
     """A DMA-BUF of this process, mapped for the CPU: holds a model file that is not copied.
 
     ``Model(buffer, flags=InitFlag.MODEL_BUFFER_ZERO_COPY)`` leaves weights and commands where they
@@ -141,12 +142,6 @@ class DmaBuffer:
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else f"{self.size_bytes} bytes, fd {self.fd}"
         return f"<DmaBuffer {state}>"
-
-    def __enter__(self) -> DmaBuffer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Writing:

@@ -43,11 +43,13 @@ class ExclusiveLock:
         Python 3.9 and 3.14.
         """
         lock = self._lock
-        if is_finalizing() and not self._is_free():
-            raise RuntimeError(
-                "the interpreter has ended in the middle of another thread's call to the same "
-                "object: end your threads first, as in an atexit function"
-            )
+        if is_finalizing():
+            if not lock.acquire(blocking=False):
+                raise RuntimeError(
+                    "the interpreter has ended in the middle of another thread's call to the same "
+                    "object: end your threads first, as in an atexit function"
+                )
+            lock.release()
         if lock._is_owned() or (self.lent_to is not None and self.lent_to == threading.get_ident()):
             raise RuntimeError(
                 "reentrant call: this thread is in another call to the same object, which a "
@@ -56,13 +58,6 @@ class ExclusiveLock:
             )
         held: AbstractContextManager[object] = lock
         return held
-
-    def _is_free(self) -> bool:
-        """Whether no other thread has it."""
-        is_free = bool(self._lock.acquire(blocking=False))
-        if is_free:
-            self._lock.release()
-        return is_free
 
     def try_acquire(self) -> bool:
         """Take it unless somebody has it, this thread included; then call `release`."""

@@ -104,7 +104,9 @@ class CustomOpNode:
             raise RknnError(f"attribute {name!r} with {attr.n_elems} elements")
         content = bytes(ffi.buffer(attr.data, attr.n_elems * dtype.itemsize))
         if attr.dtype in _TEXT:
-            return _unquoted(content.partition(b"\0")[0].decode("utf-8", "backslashreplace"))
+            value = content.partition(b"\0")[0].decode("utf-8", "backslashreplace")
+            is_quoted = len(value) > 1 and value[0] == value[-1] == '"'  # toolkits write JSON
+            return value[1:-1] if is_quoted else value
         return np.frombuffer(content, dtype).copy()
 
     def _enter(self, op_ctx: Any) -> None:
@@ -227,11 +229,6 @@ def c_text(name: str, what: str) -> bytes:
             f"{what}: expected 1 to {_NAME_BYTES} bytes without null characters, got {name!r}"
         )
     return text
-
-
-def _unquoted(text: str) -> str:
-    """Toolkits write text as JSON does."""
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
 def _dtype(number: int, what: str) -> np.dtype[Any]:

@@ -289,7 +289,13 @@ def start(
         raise TypeError(f"model: expected a Model, got {type(model).__name__}")
     number = as_int(frame_id, "frame_id", 0, 2**64 - 1)
     context = model._context
-    _require_fences(model)
+    if not model._flags & InitFlag.FENCE_OUT_OUTSIDE:
+        raise ValueError(
+            "model: expected one with flags=InitFlag.FENCE_OUT_OUTSIDE, without which nobody can "
+            f"wait for a run, got {model._flags!r}"
+        )
+    _refuse_operators(context)
+    require_fences(context, "non_block")
     fence = checked_fence(model, fence_fd)
     flight = Flight(model)
     with context.lock:
@@ -303,16 +309,6 @@ def start(
             context.flight = None
         context.check_run(status, "rknn_run(non_block)")
     return flight
-
-
-def _require_fences(model: Model) -> None:
-    if not model._flags & InitFlag.FENCE_OUT_OUTSIDE:
-        raise ValueError(
-            "model: expected one with flags=InitFlag.FENCE_OUT_OUTSIDE, without which nobody can "
-            f"wait for a run, got {model._flags!r}"
-        )
-    _refuse_operators(model._context)
-    require_fences(model._context, "non_block")
 
 
 def _refuse_operators(context: Context) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from rknn_runtime._ffi import ffi
 from rknn_runtime.errors import ClosedError, ForkError
+from rknn_runtime.npu.context import Closing
 from rknn_runtime.npu.locks import fork_generation
 from rknn_runtime.streams.worker import FrameJob
 
@@ -22,7 +23,7 @@ from rknn_runtime.streams.worker import FrameJob
 _PATIENCE = 1.0
 
 
-class Results(Iterator[Any]):
+class Results(Closing, Iterator[Any]):
     """An iterator over ``(frame, result)`` in the order of the frames; see `Pool.map`.
 
     A thread reads the source, starting with the first ``next``. The exception of a frame is raised
@@ -108,12 +109,6 @@ class Results(Iterator[Any]):
         """Call `end` when the iterator is exhausted or closed; return the iterator."""
         self._at_end = end
         return self
-
-    def __enter__(self) -> Results:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Entry:

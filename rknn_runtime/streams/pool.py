@@ -31,8 +31,6 @@ from rknn_runtime.vision.detector import Detector
 if TYPE_CHECKING:
     import asyncio
 
-    from rknn_runtime.vision.detections import Detections
-
 #: One context per core would leave the core idle while Python scales the next image and decodes the
 #: last one.
 _CONTEXTS_PER_CORE = 2
@@ -258,7 +256,7 @@ class Pool(Closing):
         if then is not None and not isinstance(then, Pool):
             raise TypeError(f"then: expected a Pool, got {type(then).__name__}")
         most = 2 * len(self._models) if ahead is None else as_int(ahead, "ahead", 1, 2**31 - 1)
-        cut = _crops if crop is None else crop
+        cut = crop or (lambda frame, found: found.crop(frame))
 
         def submit(frame: Any) -> Future[Any] | FrameJob:
             self._check_open()
@@ -412,10 +410,6 @@ class Pool(Closing):
         for model in reversed(self._models):
             if model is not self._lent:
                 model.close()
-
-
-def _crops(frame: Any, found: Detections) -> Sequence[Any]:
-    return found.crop(frame)
 
 
 def _tell_of_one_context(reason: str, is_costly: bool) -> None:

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 from rknn_runtime._arrays import NDArray, as_float, as_int
+from rknn_runtime.npu.context import Closing
 from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.streams import capture as opencv
 from rknn_runtime.streams.address import is_image, shown
@@ -48,7 +49,7 @@ def is_live(source: str | os.PathLike[str] | int) -> bool:
     return text.isdigit() or text.startswith("/dev/video") or "://" in text
 
 
-class FrameSource(Iterator[Frame]):
+class FrameSource(Closing, Iterator[Frame]):
     """Reads the frames of a source one after another.
 
     Several threads may iterate over it: one reads at a time, and each frame goes to one of them.
@@ -151,12 +152,6 @@ class FrameSource(Iterator[Frame]):
                 self._frames.close()
             finally:
                 self._lock.release()
-
-    def __enter__(self) -> FrameSource:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _images(self, path: Path) -> Generator[Frame, None, None]:
         paths = [path]

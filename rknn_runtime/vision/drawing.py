@@ -103,9 +103,13 @@ def draw_objects(
     pixels, order = as_pixels(image, color)
     height, width = pixels.shape[:2]
     _check_places(height, width, mask, {"xyxy": xyxy, "keypoints": keypoints, "xyxyxyxy": xyxyxyxy})
-    threshold = _threshold(style.keypoint_threshold)
+    threshold = as_float(style.keypoint_threshold, "keypoint_threshold")
+    if math.isnan(threshold):
+        raise ValueError("keypoint_threshold: expected a number, got nan")
     joined = _joined(style.skeleton, 0 if keypoints is None else keypoints.shape[1])
-    around = xyxy if xyxyxyxy is None else _bounds(xyxyxyxy)
+    around = xyxy
+    if xyxyxyxy is not None:
+        around = np.concatenate([xyxyxyxy.min(axis=1), xyxyxyxy.max(axis=1)], axis=1)
     line = max(1, round((height + width) * 0.002))
     if style.line_width is not None:
         line = as_int(style.line_width, "line_width", 0, 1000)
@@ -196,11 +200,6 @@ def _check_places(
         )
 
 
-def _bounds(corners: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return upright boxes around oriented ones."""
-    return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
-
-
 def _limited(values: NDArray[Any], lowest: Any, highest: Any) -> NDArray[Any]:
     """Do the same as `numpy.clip`, which is several times slower on few values."""
     limited: NDArray[Any] = np.minimum(np.maximum(values, lowest), highest)
@@ -239,13 +238,6 @@ def _copy(pixels: NDArray[np.uint8], target: NDArray[np.uint8]) -> None:
         pixels = pixels.copy()
     for c in range(3):
         target[..., c] = pixels[..., c % pixels.shape[2]]
-
-
-def _threshold(value: Any) -> float:
-    threshold = as_float(value, "keypoint_threshold")
-    if np.isnan(threshold):
-        raise ValueError(f"keypoint_threshold: expected a number, got {value!r}")
-    return threshold
 
 
 def _font_path(font: Any) -> str | None:

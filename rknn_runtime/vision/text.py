@@ -11,6 +11,7 @@ import numpy as np
 
 from rknn_runtime._arrays import NDArray
 from rknn_runtime._files import printable
+from rknn_runtime.npu.context import Closing
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.classifier import Classifier
 from rknn_runtime.vision.detections import Detections, _quoted
@@ -288,7 +289,7 @@ class TextLines:
         return "".join(f"{row}\n" for row in rows)
 
 
-class TextReader:
+class TextReader(Closing):
     """Find and read the text in images: a `TextDetector`, whose boxes a `TextRecognizer` reads.
 
     Boxes are cut out upright; those that are half as high again as wide are turned by a quarter, as
@@ -364,12 +365,6 @@ class TextReader:
         """Close the models that `open` loaded."""
         self.detector.close()
         self.recognizer.close()
-
-    def __enter__(self) -> TextReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<TextReader of {self.detector!r} and {self.recognizer!r}>"

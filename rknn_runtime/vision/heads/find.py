@@ -378,16 +378,15 @@ FORMS: tuple[_Form, ...] = (
 )
 
 
-def _heads() -> dict[str, tuple[str, ...]]:
-    heads: dict[str, tuple[str, ...]] = {form.name: (form.name,) for form in FORMS}
-    for family in dict.fromkeys(family for form in FORMS for family in form.families):
-        heads[family] = tuple(dict.fromkeys(f.name for f in FORMS if family in f.families))
-    return heads
-
-
 #: The values of ``head=``, a form or a family, and the forms that each means. A family can have
 #: the name of one of its forms.
-HEADS: dict[str, tuple[str, ...]] = _heads()
+HEADS: dict[str, tuple[str, ...]] = {
+    **{form.name: (form.name,) for form in FORMS},
+    **{
+        family: tuple(dict.fromkeys(form.name for form in FORMS if family in form.families))
+        for family in (family for form in FORMS for family in form.families)
+    },
+}
 
 #: Parts of the names of outputs of heads without NMS. In Ultralytics' graphs the layers of
 #: YOLOv10's and YOLO26's are called one2one; the zoo's exports have the name of the model.
