@@ -206,16 +206,11 @@ class AccuracyReport:
         said = {"verdict": self.verdict._asdict(), **asdict(replace(self, examples=()))}
         del said["examples"]
         if self.detections is not None:
-            for name in (
-                "mean_iou",
-                "mean_confidence_difference",
-                "max_confidence_difference",
-                "mean_points_apart",
-                "max_points_apart",
-            ):
+            names = "mean_iou mean_confidence_difference max_confidence_difference"
+            for name in f"{names} mean_points_apart max_points_apart".split():
                 said["detections"][name] = getattr(self.detections, name)
-        plain: dict[str, Any] = _plain(said)
-        return plain
+        found: dict[str, Any] = plain(said)
+        return found
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return `to_dict` as a JSON text."""
@@ -275,11 +270,12 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value as JSON takes it; None replaces NaN and infinity."""
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -414,8 +410,6 @@ def _color_of(sides: Sequence[Side]) -> str:
 
 
 class _Run:
-    """One comparison."""
-
     color = "RGB"
 
     def __init__(
@@ -446,7 +440,6 @@ class _Run:
         truth: Iterable[Detections] | None,
         progress: Progress | None,
     ) -> AccuracyReport:
-        """Run both sides on all frames."""
         total = len(frames) if isinstance(frames, Sequence) else None
         count = 0
         for count, frame in enumerate(frames, 1):
@@ -465,7 +458,15 @@ class _Run:
             self._sides[1].name,
             count,
             tuple(each.row() for each in self._sums or ()),
-            self._detections() if self._decoding is not None else None,
+            None
+            if self._decoding is None
+            else DetectionRow(
+                sum(map(len, self._found[0])),
+                sum(map(len, self._found[1])),
+                tuple(self._matches),
+                tuple(self._only[0]),
+                tuple(self._only[1]),
+            ),
             precision,
             (self._judges[0].symptoms(), self._judges[1].symptoms()),
             tuple(self._examples),
@@ -509,7 +510,6 @@ class _Run:
             judge.add(found, size)
         if index < _EXAMPLES:
             self._confirm(index, inputs, results[0])
-        if index < _EXAMPLES:
             with suppress(ImportError):  # Pillow
                 name = Path(frame).name if isinstance(frame, (str, os.PathLike)) else f"{index}"
                 pixels = _shown(frame, inputs, self.color)
@@ -522,18 +522,14 @@ class _Run:
         if decoding is None or isinstance(side, RecordedSide) or pixels.dtype != np.uint8:
             return
         size = pixels.shape[:2]
-        plain, mirrored, shrunk = (
-            decoding.decode_first(each, size)
-            for each in (
-                results,
-                *(
-                    side.run(index, (np.ascontiguousarray(view[None]),))
-                    for view in (pixels[:, ::-1], shrink(pixels))
-                ),
-            )
+        views = [
+            side.run(index, (np.ascontiguousarray(view[None]),))
+            for view in (pixels[:, ::-1], shrink(pixels))
+        ]
+        whole, mirrored, shrunk = (decoding.decode_first(each, size) for each in (results, *views))
+        self._judges[0].confirm(
+            float(whole.confidence.sum()), confirmed(whole, mirrored, shrunk, size)
         )
-        whole = float(plain.confidence.sum())
-        self._judges[0].confirm(whole, confirmed(plain, mirrored, shrunk, size))
 
     def _match(self, index: int, ours: Detections, theirs: Detections) -> tuple[set[int], set[int]]:
         """Pair the objects of both sides; return the numbers of those without a pair."""
@@ -558,15 +554,6 @@ class _Run:
         for side, only, numbers in zip((ours, theirs), self._only, alone):
             only += [(index, side[i].class_id, side[i].confidence) for i in sorted(numbers)]
         return alone
-
-    def _detections(self) -> DetectionRow:
-        return DetectionRow(
-            sum(map(len, self._found[0])),
-            sum(map(len, self._found[1])),
-            tuple(self._matches),
-            tuple(self._only[0]),
-            tuple(self._only[1]),
-        )
 
 
 def _shown(frame: GivenFrame, inputs: tuple[Array, ...], color: str) -> Array:
@@ -651,7 +638,6 @@ class _Sum:
         self._worst = (math.inf, 0)
 
     def add(self, index: int, ours: Array, theirs: Array) -> None:
-        """Add the output of one frame."""
         a, b = (np.asarray(array, np.float64).ravel() for array in (ours, theirs))
         if a.size != b.size:
             raise ValueError(
@@ -670,7 +656,6 @@ class _Sum:
             self._worst = (cosine, index)
 
     def row(self) -> OutputRow:
-        """Return the result."""
         signal, noise = float(self._products[1]), self._noise
         ratio = signal / noise if noise else math.inf
         snr = ratio if math.isnan(ratio) else 10 * math.log10(ratio) if ratio else -math.inf

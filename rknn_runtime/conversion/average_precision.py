@@ -118,15 +118,7 @@ def _area(hits: NDArray[Any], n_objects: int) -> float:
 
 
 def overlaps(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return the IoU of every box of one set with every box of the other.
-
-    Args:
-        a: ``(n, 4)``: left, top, right, bottom.
-        b: ``(m, 4)``: left, top, right, bottom.
-
-    Returns:
-        ``(n, m) float64``, 0 to 1; 0.0 if both have no area.
-    """
+    """Return the IoU of every box ``(n, 4)`` with every box ``(m, 4)``; 0.0 if both lack area."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     corner, other = np.maximum(a[:, None, :2], b[:, :2]), np.minimum(a[:, None, 2:], b[:, 2:])
     shared = np.clip(other - corner, 0, None).prod(axis=-1)
@@ -139,16 +131,7 @@ def overlaps(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float
 
 
 def pairs(iou: NDArray[np.float64], same: NDArray[np.bool_], least: float) -> list[tuple[int, int]]:
-    """Pair rows with columns, the largest overlaps first, each once.
-
-    Args:
-        iou: ``(n, m)``.
-        same: ``(n, m)``, whether a pair has the same class.
-        least: The smallest IoU of a pair.
-
-    Returns:
-        Row and column of each pair.
-    """
+    """Pair rows with columns, the largest overlaps first, each once."""
     rows, columns = np.nonzero(same & (iou >= least))
     order = np.argsort(-iou[rows, columns], kind="stable")
     found, used_rows, used_columns = [], set(), set()

@@ -16,14 +16,9 @@ from rknn_runtime.vision.letterbox import placed
 def images_in(
     folder: str | os.PathLike[str], name: str, limit: int | None = None, *, recursive: bool = True
 ) -> list[Path]:
-    """List the images and arrays of a folder in the order of their names.
+    """List the images and ``.npy`` files of a folder in the order of their names.
 
-    Args:
-        folder: A folder with images, or ``.npy`` files.
-        name: The name of the argument, for messages.
-        limit: The most files to take, spread evenly since folders are often sorted by class.
-            None: all.
-        recursive: Whether to include subfolders.
+    `limit` of them are spread evenly, since folders are often sorted by class.
     """
     if limit is not None:
         limit = as_int(limit, "limit", 1, 2**31 - 1)

@@ -64,11 +64,7 @@ def convention_of(
 
 
 def text_facts(graph: OnnxGraph, family: Convention | None) -> dict[str, str]:
-    """Return the task of a text network of PaddleOCR, and the characters in its metadata.
-
-    Returns:
-        ``task`` and ``characters``, each only if it is known.
-    """
+    """Return ``task`` and ``characters`` of a text network of PaddleOCR, as far as known."""
     if family == TEXT_DETECTOR:
         return {"task": "text-detection"}
     (shape, *others) = [graph.shape(name) or () for name in graph.outputs]

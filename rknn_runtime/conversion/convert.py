@@ -300,7 +300,6 @@ def _builder(runner: str, job: Mapping[str, Any], folder: Path) -> Build:
 
 
 def _loader(source: Path) -> str:
-    """Return the toolkit's call for a file."""
     if source.suffix.lower() not in LOADERS:
         raise ValueError(
             f"model: expected a file of {', '.join(LOADERS)}, got {str(source)!r}; export a "
@@ -314,7 +313,6 @@ def _loader(source: Path) -> str:
 def _parameters(
     group: str, call: str, given: Mapping[str, Any] | None, version: str
 ) -> dict[str, Any]:
-    """Check the parameters for a call of the toolkit."""
     if given is not None and not isinstance(given, Mapping):
         raise TypeError(f"{group}: expected a mapping, got {type(given).__name__}")
     check_names(call, given or {}, version)
@@ -361,7 +359,6 @@ def _config(given: Mapping[str, Any], plan: Plan, target: str, said: str) -> dic
 def _dataset(
     calibrate: str | os.PathLike[str] | None, images: Sequence[Path], plan: Plan, folder: Path
 ) -> str | None:
-    """Return the path of the toolkit's list of files to calibrate with."""
     if images and plan.size is not None:
         return listing(written(images, plan.size, plan.color, folder, plan.fit), folder)
     return None if calibrate is None else str(Path(calibrate).resolve())

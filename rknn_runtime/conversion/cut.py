@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rknn_runtime._arrays import Array
 from rknn_runtime.conversion.graph import OnnxGraph
 
 #: Operators between the last convolutions and a decoded output.
@@ -104,25 +105,24 @@ def coefficients_apart(graph: OnnxGraph, tail: Tail) -> Tail:
     """Split the mask coefficients of YOLOv5 off the convolutions, as its decoder wants them.
 
     This head has one convolution per scale for box, classes and coefficients of each anchor.
-
-    Args:
-        graph: The graph, which gets new convolutions if the tail has this form.
-        tail: The place where the head begins.
     """
     shapes = [graph.shape(name) for name in tail.kept]
     if len(shapes) != 1 or shapes[0] is None or any(len(s.tensors) != 1 for s in tail.scales):
         return tail
-    masks = shapes[0][1]
+    masks, (channels, *others) = shapes[0][1], {scale.tensors[0][1] for scale in tail.scales}
+    if others or channels % _ANCHORS or channels // _ANCHORS <= 5 + masks:
+        return tail
+    numbers = np.arange(channels).reshape(_ANCHORS, -1)
+    return _parted(graph, tail, numbers[:, :-masks], numbers[:, -masks:])
+
+
+def _parted(graph: OnnxGraph, tail: Tail, *parts: Array) -> Tail:
+    """Split the one convolution of each scale into these groups of its channels."""
+    groups = [part.ravel().tolist() for part in parts]
     scales = []
     for scale in tail.scales:
-        ((name, channels),) = scale.tensors
-        each = channels // _ANCHORS
-        if channels % _ANCHORS or each <= 5 + masks:
-            return tail
-        numbers = np.arange(channels).reshape(_ANCHORS, each)
-        parts = [numbers[:, :-masks].ravel().tolist(), numbers[:, -masks:].ravel().tolist()]
-        names = graph.split_convolution(name, parts)
-        scales.append(scale._replace(tensors=tuple(zip(names, map(len, parts)))))
+        names = graph.split_convolution(scale.tensors[0][0], groups)
+        scales.append(scale._replace(tensors=tuple(zip(names, map(len, groups)))))
     return tail._replace(scales=tuple(scales))
 
 
@@ -139,10 +139,6 @@ def points_apart(graph: OnnxGraph, tail: Tail) -> Tail:
     This head has one convolution per scale for box, objectness, ten numbers of points and the score
     of each anchor. All but the points go through the sigmoid, which tells it from YOLOv5 with
     eleven classes.
-
-    Args:
-        graph: The graph, which gets new convolutions if the tail has this form.
-        tail: The place where the head begins.
     """
     if not has_form_of_faces(tail):
         return tail
@@ -154,26 +150,15 @@ def points_apart(graph: OnnxGraph, tail: Tail) -> Tail:
             scored |= _reached(graph, node.input[0], whole)
     if scored != whole:
         return tail
-    scales = []
     numbers = np.arange(_ANCHORS * _FACE).reshape(_ANCHORS, _FACE)
-    parts = [numbers[:, [0, 1, 2, 3, 4, 15]].ravel().tolist(), numbers[:, 5:15].ravel().tolist()]
-    for scale in tail.scales:
-        names = graph.split_convolution(scale.tensors[0][0], parts)
-        scales.append(scale._replace(tensors=tuple(zip(names, map(len, parts)))))
-    return tail._replace(scales=tuple(scales))
+    return _parted(graph, tail, numbers[:, [0, 1, 2, 3, 4, 15]], numbers[:, 5:15])
 
 
 def distributions_apart(graph: OnnxGraph, tail: Tail) -> tuple[Tail, str]:
     """Split the class scores of PicoDet and NanoDet off the distances, so that each gets its scale.
 
-    These heads have one convolution per scale for classes and distributions of 8 bins.
-
-    Args:
-        graph: The graph, which gets new convolutions if the tail has this form.
-        tail: The place where the head begins.
-
-    Returns:
-        The tail, and the name of the head; the same tail and ``"auto"`` for other heads.
+    These heads have one convolution per scale for classes and distributions of 8 bins. The name is
+    the head's; ``"auto"`` for other heads.
     """
     counts = set()
     for scale in tail.scales:
@@ -183,22 +168,15 @@ def distributions_apart(graph: OnnxGraph, tail: Tail) -> tuple[Tail, str]:
     if others or count is None or tail.kept:
         return tail, "auto"
     classes, is_joined = count
-    scales = []
-    for scale in tail.scales:
-        ((name, channels),) = scale.tensors
-        numbers = list(range(channels))
-        parts = [numbers[classes:], numbers[:classes]]
-        names = graph.split_convolution(name, parts)
-        scales.append(scale._replace(tensors=tuple(zip(names, map(len, parts)))))
-    return tail._replace(scales=tuple(scales)), "nanodet-plus" if is_joined else "picodet"
+    numbers = np.arange(classes + 4 * _GFL_BINS)
+    parted = _parted(graph, tail, numbers[classes:], numbers[:classes])
+    return parted, "nanodet-plus" if is_joined else "picodet"
 
 
 def _classes_before_bins(graph: OnnxGraph, tensor: str) -> tuple[int, bool] | None:
     """Return the classes of a convolution that is split into them and into four distributions.
 
-    Returns:
-        The number, and whether both are joined again after the sigmoid, as in NanoDet-Plus; None
-        if it is not split so.
+    Also whether both are joined again after the sigmoid, as in NanoDet-Plus.
     """
     readers = [node for node in graph.nodes if tensor in node.input]
     if len(readers) != 1 or readers[0].op_type != "Split" or len(readers[0].output) != 2:

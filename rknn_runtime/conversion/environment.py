@@ -101,11 +101,7 @@ def find_python() -> str:
 def watch(
     words: Sequence[str], see: Callable[[str], None], folder: str | os.PathLike[str] | None = None
 ) -> int:
-    """Run a program of another Python, and pass on each line that it prints, without colours.
-
-    Returns:
-        The exit status.
-    """
+    """Run a program of another Python, pass on its lines without colours; return its status."""
     with subprocess.Popen(
         words,
         cwd=folder,
@@ -223,7 +219,11 @@ def _make(
     try:
         _run([program, "-I", "-m", "venv", str(place)], say)
         files = _files(version, with_torch)
-        _install(place, [path for path in files if path.suffix == ".txt"], say)
+        words = [str(place / "bin" / "python"), "-I", "-m", "pip", "install", "--no-input"]
+        words += ["--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+        words += ["--require-hashes", "--progress-bar", "off"]
+        words += [f"--requirement={path}" for path in files if path.suffix == ".txt"]
+        _run(words, say)
         if not with_torch:
             (folder,) = place.glob("lib/python3.*/site-packages")
             (folder / "torch").mkdir()
@@ -234,16 +234,7 @@ def _make(
     (place / _READY).write_text(json.dumps({**made_of, "made_with": program}), "utf-8")
 
 
-def _install(place: Path, requirements: Sequence[Path], say: Progress) -> None:
-    words = [str(place / "bin" / "python"), "-I", "-m", "pip", "install", "--no-input"]
-    words += ["--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
-    words += ["--require-hashes", "--progress-bar", "off"]
-    words += [f"--requirement={path}" for path in requirements]
-    _run(words, say)
-
-
 def _run(words: Sequence[str], say: Progress) -> None:
-    """Run a step of an installation, and report its downloads."""
     lines = []
 
     def see(line: str) -> None:
@@ -262,7 +253,6 @@ _OFFLINE = ("connection broken", "Failed to establish", "name resolution", "Max 
 
 
 def _explained(lines: Sequence[str], words: Sequence[str]) -> str:
-    """Explain from its output why a step failed."""
     errors = [line for line in lines if line.startswith("ERROR: ")] or list(lines)[-3:]
     reason = " ".join(line.removeprefix("ERROR: ") for line in errors) or "it printed nothing"
     if any("HASHES" in line for line in lines):

@@ -71,8 +71,6 @@ def expected_layers(
 
 
 class _Layers:
-    """One walk over the nodes of a graph."""
-
     def __init__(self, graph: OnnxGraph) -> None:
         self._graph = graph
         self._uses = Counter(name for node in graph.nodes for name in node.input)
@@ -249,7 +247,6 @@ class _Layers:
         return name in self._constants or self._graph.constant(name) is not None
 
     def _is_one(self, name: str) -> bool:
-        """Tell whether a tensor is a constant of one number."""
         value = self._graph.constant(name)
         return value is not None and value.size == 1
 

@@ -419,7 +419,6 @@ def _copy(message: Any, *left_out: str) -> Any:
 
 
 def _fix(value: Any, sizes: Sequence[int]) -> None:
-    """Give an input a fixed shape."""
     shape = value.type.tensor_type.shape
     del shape.dim[:]
     for size in sizes:

@@ -74,9 +74,6 @@ def head_at_end(
     """Find the head of a graph that already has separate boxes and scores for each scale.
 
     Exports of the vendor's forks of the YOLO repositories have this form.
-
-    Returns:
-        The head; None if the graph does not have this form, or no known head.
     """
     shapes = [graph.shape(name) for name in graph.outputs]
     grids = [shape[2:] for shape in shapes if shape is not None and len(shape) == 4]
@@ -95,11 +92,7 @@ def head_at_end(
 def queries_at_end(
     graph: OnnxGraph, size: tuple[int, int], *, head: str, num_classes: int | None
 ) -> CutHead | None:
-    """Find RT-DETR's head at the end of a graph, whose transformer cannot be cut off.
-
-    Returns:
-        The head; None if the graph ends with another one.
-    """
+    """Find RT-DETR's head at the end of a graph, whose transformer cannot be cut off."""
     tail = Tail((), tuple(graph.outputs))
     if any(graph.shape(name) is None for name in tail.outputs):
         return None

@@ -52,12 +52,7 @@ def check(model: str | os.PathLike[str] | bytes) -> tuple[Symptom, ...]:
 
 
 def findings(info: ModelInfo, calibration: Mapping[str, CalibratedRange]) -> tuple[Symptom, ...]:
-    """Check a file that was already read; see `check`.
-
-    Args:
-        info: The model.
-        calibration: The ranges of tensors by name, from the file.
-    """
+    """Check a file that was already read; see `check`."""
     head = guess_head(info)
     found = list(_of_head(info, head)) if head is not None else []
     return (*found, *_saturation(calibration))
@@ -90,12 +85,12 @@ def judge_photos(
 
 def symptoms_of_head(info: ModelInfo, head: Head) -> tuple[Symptom, ...]:
     """Return the faults that the decoder of a head finds in the outputs."""
-    decoder = None if head.numbers is not None else _decoder(info, head)
+    decoder = _decoder(info, head)
     return () if decoder is None else decoder.symptoms
 
 
 def _of_head(info: ModelInfo, head: Head) -> Iterator[Symptom]:
-    decoder = None if head.numbers is not None else _decoder(info, head)
+    decoder = _decoder(info, head)
     if decoder is None:
         return
     yield from decoder.symptoms
@@ -244,7 +239,7 @@ def _decoder(info: ModelInfo, head: Head) -> Decoder | None:
     """Make the decoder of a head; None for a classifier."""
     size = image_size(info)
     labels = facts_of(info.custom_string).get("labels")
-    if size is None:
+    if size is None or head.numbers is not None:
         return None
     try:
         count = None if labels is None else len(labels)

@@ -51,11 +51,7 @@ def for_page(
 ) -> tuple[Array, Detections]:
     """Return an image and its objects as small as a page shows them, so that captions fit.
 
-    Args:
-        pixels: ``(H, W, C) uint8``.
-        found: The objects.
-        size: Height and width of the image that their coordinates belong to.
-        most: Pixels of the longer side.
+    The coordinates belong to an image of `size`, height and width.
     """
     if max(size) <= most and pixels.shape[:2] == size:
         return pixels, found

@@ -1,4 +1,4 @@
-"""FloatJudge files of one network, by images that they were not made with."""
+"""Judge files of one network, by images that they were not made with."""
 
 from __future__ import annotations
 
@@ -91,12 +91,8 @@ class Score:
 class FloatJudge:
     """The network in float, and the images to judge its files with.
 
-    Args:
-        plan: The plan of the conversion, of an ONNX file of one image.
-        frames: ``(1, H, W, C) uint8``, in the colours of the network.
-        given: What is done to the pixels.
-        options: Of the decoder, as for `Detector`, if the plan has a head.
-        score: A user's function; None: detections, the measure of the task, top-1 or cosine.
+    `frames` are ``(1, H, W, C) uint8``, in the colours of the network. Without a user's function
+    `score`, files are judged by detections, the measure of the task, top-1 or cosine.
     """
 
     def __init__(
@@ -145,7 +141,7 @@ class FloatJudge:
             side.close()
 
     def of(self, file: Judged) -> Score:
-        """FloatJudge a ``.rknn`` file on the simulated NPU, or outputs for each image."""
+        """Judge a ``.rknn`` file on the simulated NPU, or outputs for each image."""
         found = [self._in_shape(*each) for each in zip(self.outputs, self.run(file))]
         alike = [self._alike(*each) for each in zip(self.outputs, found)]
         worst, mean = min(alike), float(np.mean(alike))

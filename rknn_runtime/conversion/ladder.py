@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Any, Optional
 
 from rknn_runtime._files import html_table, replace_file
+from rknn_runtime.conversion.accuracy import plain
 from rknn_runtime.conversion.calibration import framed
 from rknn_runtime.conversion.judge import FloatJudge, Score, ScoreFunction, variants
 from rknn_runtime.conversion.plan import Plan
@@ -114,13 +115,7 @@ class Climb:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; None replaces NaN."""
-        said = asdict(self)
-        for rung in said["rungs"]:
-            score = rung["score"]
-            rung["score"] = {
-                name: None if isinstance(value, float) and math.isnan(value) else value
-                for name, value in score.items()
-            }
+        said: dict[str, Any] = plain(asdict(self))
         return said
 
     def to_html(self) -> Iterator[str]:
@@ -163,7 +158,6 @@ class Climb:
 
 
 def _bars(climb: Climb) -> str:
-    """Draw the quality of each step, and the target."""
     rows = []
     for i, rung in enumerate(climb.rungs):
         y, color = 24 * i + 4, "#2a5" if i == climb.best else "#06c" if rung.is_kept else "#999"
@@ -558,20 +552,7 @@ def climb(
 ) -> Climb:
     """Write the best file that can be found in some minutes; see `convert`.
 
-    Args:
-        plan: The plan, of an ONNX file of one image.
-        images: Those of the calibration, which steps choose by.
-        others: Images to judge by; none: variants of `images`.
-        given: What is done to the pixels.
-        options: Of the decoder.
-        build: Builds a file.
-        soc: The SoC.
-        target: When to stop.
-        path: The file to write.
-        minutes: The time to spend.
-        say: Called with a line about each step.
-        score: A user's function.
-        without: Names of steps to leave out.
+    Steps choose by `images`, and files are judged by `others`, or variants of `images`.
     """
     assert plan.onnx is not None and plan.size is not None
     own = [framed(each, plan.size, plan.color, plan.fit) for each in _spread(images, _CHOSEN)]

@@ -35,7 +35,6 @@ class Measure(NamedTuple):
 
 
 def _attrs(outputs: Sequence[Array]) -> list[TensorAttr]:
-    """Describe outputs as decoders take them."""
     return [
         replace(
             describe_output(f"output {i}", x.shape, index=i, dtype=TensorType.FLOAT32), native=None

@@ -99,11 +99,7 @@ def soc_named(target: object, argument: str = "target") -> Soc:
 def check_possible(
     soc: Soc, quantized: bool, config: Mapping[str, Any], operators: Mapping[str, int]
 ) -> list[str]:
-    """Refuse conversions that cannot work, before minutes are spent on them.
-
-    Returns:
-        Warnings about operators that may fail.
-    """
+    """Refuse conversions that cannot work; return warnings about operators that may fail."""
     if not soc.mini:
         return []
     if not quantized:

@@ -110,7 +110,9 @@ def plan_of(
     if named is None and found is not None and found.name in FACES:
         named = ["face"]
     outputs = cut or tuple(load.get("outputs") or graph.outputs)
-    _check_outputs(graph, outputs)
+    for name in outputs:
+        if graph.producer(name) is None:
+            raise ValueError(f"outputs: expected names of tensors of the graph, got {name!r}")
     onnx = graph.cut(outputs)
     inputs = graph.inputs_of(outputs)
     size, channels = _image(inputs)
@@ -136,11 +138,7 @@ def plan_of(
 def _cut(
     graph: OnnxGraph, head: str, num_classes: int | None, task: str | None
 ) -> tuple[tuple[str, ...], CutHead, list[str]]:
-    """Decide where to cut a graph.
-
-    Returns:
-        The tensors to cut at, none if the graph already ends there; the head; notes.
-    """
+    """Return the tensors to cut at, none if the graph already ends there; the head; notes."""
     kind: dict[str, Any] = {"head": head, "num_classes": num_classes, "task": task}
     size, _ = _image(graph.inputs)
     already = None if size is None else head_at_end(graph, size, **kind)
@@ -207,7 +205,6 @@ def _load_of(load: Mapping[str, Any], gone: set[str]) -> dict[str, Any]:
 
 
 def _handed_through(load: Mapping[str, Any], labels: Labels | None, color: str) -> Plan:
-    """Plan for a file that only the toolkit can read."""
     size, channels = None, 3
     shapes = load.get("input_size_list")
     if isinstance(shapes, list) and len(shapes) == 1 and len(shapes[0]) == 4:
@@ -251,13 +248,7 @@ def load_of_shapes(
 ) -> dict[str, Any]:
     """Return the arguments of ``load_onnx`` that fix the open shapes of a network's inputs.
 
-    Args:
-        model: An ``.onnx`` file.
-        image: Height and width of its images; None: not given.
-        shapes: Whole shapes by the names of inputs.
-
-    Raises:
-        ValueError: An input has no such shape, or stays open.
+    `image` is height and width of its images, `shapes` has whole shapes by the names of inputs.
     """
     if image is None and not shapes:
         return {}
@@ -303,18 +294,8 @@ def _image_among(inputs: Mapping[str, tuple[int | None, ...] | None]) -> str | N
     return None
 
 
-def _check_outputs(graph: OnnxGraph, names: tuple[str, ...]) -> None:
-    for name in names:
-        if graph.producer(name) is None:
-            raise ValueError(f"outputs: expected names of tensors of the graph, got {name!r}")
-
-
 def exported_facts(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Read ``names`` and ``task`` from the metadata of Ultralytics.
-
-    Returns:
-        ``labels`` (a list) and ``task``, each only if present.
-    """
+    """Return the ``labels`` (a list) and the ``task`` that metadata of Ultralytics has."""
     facts: dict[str, Any] = {}
     try:
         names = ast.literal_eval(metadata.get("names", ""))

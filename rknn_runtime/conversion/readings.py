@@ -262,13 +262,10 @@ def try_readings(
     )  # fmt: skip
     if not whole.tried or whole.tried[0].quality < _PLAUSIBLE:
         return found
-    text = f"wrong: the head that convert finds, {_head_of(found)}; uncut, {whole.tried[0].way}"
+    head = found.tried[0].way.head if found.tried else "none"
+    text = f"wrong: the head that convert finds, {head}; uncut, {whole.tried[0].way}"
     cure = f"rknn-runtime convert {model} --for SOC --keep-graph"
     return replace(whole, causes=("head", *whole.causes), is_sure=True, text=text, cure=cure)
-
-
-def _head_of(found: Readings) -> str:
-    return found.tried[0].way.head if found.tried else "none"
 
 
 def _placed(
@@ -285,16 +282,7 @@ def _placed(
 
 
 class _Subject:
-    """A model whose inputs and outputs can be read in several ways.
-
-    Args:
-        path: The file.
-        stack: Closes it.
-        labels: Names of the classes, or None.
-        color: As given, or None.
-        normalization: Mean and divisor, for an ``.onnx`` file.
-        keep_graph: Do not cut an ``.onnx`` file as `convert` does.
-    """
+    """A model whose inputs and outputs can be read in several ways; `stack` closes it."""
 
     def __init__(
         self,
@@ -353,7 +341,6 @@ class _Subject:
         return [float_attr(self.side, i, array) for i, array in enumerate(arrays)]
 
     def given(self, head: str, options: dict[str, Any], stretch: bool) -> Way:
-        """Return the way in which the model is used."""
         if head == "auto":
             head = self.facts.get("head", "auto")
             options = {**self.facts.get("options", {}), **options}
@@ -683,7 +670,7 @@ def _quality(start: Tried | None) -> str:
     return f"{0 if start is None else start.quality:.2f}"
 
 
-#: The usual range of pixels of a head's networks, if other than 0 to 1; empty if projects differ.
+#: If other than 0 to 1.
 _USUAL_NORMALIZATION = {
     "yolox": "0 to 255", "yunet": "0 to 255", "ppyoloe": "", "picodet": "", "nanodet": "",
     "ssd": "", "retinaface": "", "scrfd": "",
@@ -737,7 +724,6 @@ def _normalization(subject: _Subject, way: Way, text: str) -> Readings:
 
 
 def _guess(subject: _Subject, start: Tried | None, complaint: str) -> Readings:
-    """Return the likely cause if no reading finds plausible objects."""
     head = "" if start is None else start.way.head
     nothing = "not sure: no reading finds plausible objects"
     if complaint:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import html
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rknn_runtime._arrays import Array
 from rknn_runtime._files import html_table, printable_lines
-from rknn_runtime.conversion.accuracy import AccuracyReport, compare
+from rknn_runtime.conversion.accuracy import AccuracyReport, compare, plain
 from rknn_runtime.conversion.calibration import framed
 from rknn_runtime.conversion.health import check
 from rknn_runtime.conversion.html import page
@@ -48,26 +48,11 @@ class ConversionReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all but the images as plain Python values, ready for JSON."""
-        return {
-            "by": self.by,
-            "accuracy": self.accuracy.to_dict(),
-            "layers": [
-                {
-                    "name": layer.name,
-                    "op": layer.op,
-                    "shape": list(layer.shape),
-                    "cosine": _finite(layer.cosine),
-                    "error": _finite(layer.error),
-                    "step": layer.step,
-                    "saturated": layer.saturated,
-                }
-                for layer in self.layers
-            ],
-            "on_cpu": self.on_cpu,
-            "file_bytes": self.file_bytes,
-            "weight_bytes": self.weight_bytes,
-            "internal_bytes": self.internal_bytes,
-        }
+        names = ("name", "op", "shape", "cosine", "error", "step", "saturated")
+        layers = [{name: getattr(layer, name) for name in names} for layer in self.layers]
+        said = {**vars(self), "accuracy": self.accuracy.to_dict(), "layers": layers}
+        found: dict[str, Any] = plain(said)
+        return found
 
     def __str__(self) -> str:
         verdict, *rest = str(self.accuracy).split("\n")
@@ -154,7 +139,6 @@ class Conversion:
 
 
 def _cpu_words(on_cpu: Mapping[str, int] | None) -> str:
-    """List the operators of the CPU for people."""
     if on_cpu is None:
         return "not known"
     return ", ".join(f"{count} {name}" for name, count in on_cpu.items()) or "nothing"
@@ -169,25 +153,18 @@ def judged(
     simulate: Callable[[Sequence[Path]], list[list[Array]]],
     notes: list[str],
 ) -> ConversionReport:
-    """Compare a file with the float network.
+    """Compare a file with the float network, an ONNX file of one image.
 
-    Args:
-        path: The file.
-        plan: The plan of the conversion, for an ONNX file of one image.
-        images: The images to compare with.
-        folder: A folder for temporary files.
-        config: The parameters of the toolkit's ``config``.
-        simulate: Returns the outputs of the toolkit's simulator, for files that the simulated NPU
-            does not run.
-        notes: Receives a note if so.
+    Files that the simulated NPU does not run get a note and the outputs of the toolkit's simulator.
     """
-    assert plan.onnx is not None
+    assert plan.onnx is not None and plan.size is not None
+    framed_for = partial(framed, size=plan.size, color=plan.color, fit=plan.fit)
     network = folder / "float.onnx"
     network.write_bytes(plan.onnx)
     means, stds = ([row[: plan.channels] for row in config[name]] for name in _NORMALIZATION)
 
     def compared(other: Path | list[list[Array]]) -> AccuracyReport:
-        frames, options = _Frames(plan, images), decoder_options(plan)
+        frames, options = (framed_for(image) for image in images), decoder_options(plan)
         detect = plan.head is not None or plan.read_as is not None
         return compare(
             network, other, frames, detect=detect, mean_values=means, std_values=stds,
@@ -211,9 +188,7 @@ def judged(
         for node in emulation.nodes:
             if not node.tasks and node.verdict is not Verdict.NOTHING:
                 on_cpu[node.op] = on_cpu.get(node.op, 0) + 1
-        assert plan.size is not None
-        first = framed(images[0], plan.size, plan.color, plan.fit)
-        layers = model.compare(plan.onnx, first).worst(_WORST)
+        layers = model.compare(plan.onnx, framed_for(images[0])).worst(_WORST)
     return ConversionReport(f"{by} ({emulation})", accuracy, layers, on_cpu, *_sizes(path))
 
 
@@ -235,22 +210,6 @@ def decoder_options(plan: Plan) -> dict[str, Any]:
     return options
 
 
-class _Frames:
-    """The images as the network gets them, read one at a time."""
-
-    def __init__(self, plan: Plan, images: Sequence[Path]) -> None:
-        self._plan, self._images = plan, images
-
-    def __iter__(self) -> Iterator[Array]:
-        assert self._plan.size is not None
-        for image in self._images:
-            yield framed(image, self._plan.size, self._plan.color, self._plan.fit)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _mib(count: int) -> str:
     return f"{count / 2**20:.2f} MiB"
 
@@ -267,6 +226,5 @@ def _of_report(report: ConversionReport) -> Iterable[str]:
         yield html_table(("layer", "operator", "cosine", "clipped"), rows)
     yield "<h2>Sizes</h2>"
     yield f"<p>On the board's CPU: {html.escape(_cpu_words(report.on_cpu))}.</p>"
-    sizes = (report.file_bytes, report.weight_bytes, report.internal_bytes)
-    shown = [f"{size / 2**20:.2f} MiB" for size in sizes]
-    yield html_table(("file", "weights", "memory while it runs"), [shown])
+    sizes = map(_mib, (report.file_bytes, report.weight_bytes, report.internal_bytes))
+    yield html_table(("file", "weights", "memory while it runs"), [list(sizes)])

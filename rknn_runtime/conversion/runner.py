@@ -63,13 +63,10 @@ def _say(step: str) -> None:
     print(f"{STEP}{step}", flush=True)
 
 
-def _checked(call: str, code: object) -> None:
+def _call(toolkit: Any, name: str, *arguments: Any, **options: Any) -> None:
+    code = getattr(toolkit, name)(*arguments, **options)
     if code not in (0, None):
-        raise Refused(f"{call} returned {code}")
-
-
-def _config(toolkit: Any, arguments: dict[str, Any]) -> None:
-    _checked("config", toolkit.config(**arguments))
+        raise Refused(f"{name} returned {code}")
 
 
 def _load(toolkit: Any, load: dict[str, Any]) -> None:
@@ -81,11 +78,7 @@ def _load(toolkit: Any, load: dict[str, Any]) -> None:
         arguments["input_initial_val"] = [
             None if each is None else np.asarray(each) for each in values
         ]
-    _checked(load["call"], getattr(toolkit, load["call"])(**arguments))
-
-
-def _build(toolkit: Any, arguments: dict[str, Any]) -> None:
-    _checked("build", toolkit.build(**arguments))
+    _call(toolkit, load["call"], **arguments)
 
 
 def _hybrid(toolkit: Any, arguments: dict[str, Any]) -> None:
@@ -98,8 +91,7 @@ def _hybrid(toolkit: Any, arguments: dict[str, Any]) -> None:
     from ruamel.yaml import YAML  # type: ignore[import-not-found]  # a part of the toolkit
 
     name, yaml = arguments["name"], YAML(typ="safe")
-    step1 = toolkit.hybrid_quantization_step1(dataset=arguments["dataset"])
-    _checked("hybrid_quantization_step1", step1)
+    _call(toolkit, "hybrid_quantization_step1", dataset=arguments["dataset"])
     path = Path(f"{name}.quantization.cfg")
     table = yaml.load(path)
     known = {
@@ -115,8 +107,7 @@ def _hybrid(toolkit: Any, arguments: dict[str, Any]) -> None:
     wide = _fused(f"{name}.model", arguments["wide"], set(arguments["stored"]))
     table["custom_quantize_layers"] = {tensor: "float16" for tensor in wide if tensor in known}
     yaml.dump(table, path)
-    step2 = toolkit.hybrid_quantization_step2
-    _checked("hybrid_quantization_step2", step2(f"{name}.model", f"{name}.data", str(path)))
+    _call(toolkit, "hybrid_quantization_step2", f"{name}.model", f"{name}.data", str(path))
 
 
 def _fused(model: str, wide: list[str], stored: set[str]) -> list[str]:
@@ -136,15 +127,11 @@ def _fused(model: str, wide: list[str], stored: set[str]) -> list[str]:
     return list(found)
 
 
-def _export(toolkit: Any, path: str) -> None:
-    _checked("export_rknn", toolkit.export_rknn(path))
-
-
 def _simulate(toolkit: Any, simulate: dict[str, Any]) -> None:
     """Run the toolkit's simulator on input files, and write an ``.npz`` of outputs for each."""
     import numpy as np
 
-    _checked("init_runtime", toolkit.init_runtime())
+    _call(toolkit, "init_runtime")
     for i, paths in enumerate(simulate["inputs"]):
         inputs = [np.load(path) for path in paths]
         outputs = toolkit.inference(inputs, data_format=["nchw"] * len(inputs))
@@ -153,19 +140,15 @@ def _simulate(toolkit: Any, simulate: dict[str, Any]) -> None:
         np.savez(Path(simulate["folder"]) / f"{i}.npz", *outputs)
 
 
-def _analyse(toolkit: Any, arguments: dict[str, Any]) -> None:
-    _checked("accuracy_analysis", toolkit.accuracy_analysis(**arguments))
-
-
 #: In this order.
 _STEPS: dict[str, Callable[[Any, Any], None]] = {
-    "config": _config,
+    "config": lambda toolkit, given: _call(toolkit, "config", **given),
     "load": _load,
-    "build": _build,
+    "build": lambda toolkit, given: _call(toolkit, "build", **given),
     "hybrid": _hybrid,
-    "export": _export,
+    "export": lambda toolkit, path: _call(toolkit, "export_rknn", path),
     "simulate": _simulate,
-    "accuracy_analysis": _analyse,
+    "accuracy_analysis": lambda toolkit, given: _call(toolkit, "accuracy_analysis", **given),
 }
 
 

@@ -259,7 +259,6 @@ class Decoding:
         return decoder(raw, transform)
 
     def _made(self, results: list[list[Array]], size: tuple[int, int]) -> list[Decoder]:
-        """Make the decoders from the first outputs."""
         told: dict[str, Any] = {}
         alike: list[tuple[int, ...]] = []
         head = self._head
@@ -312,7 +311,6 @@ def float_attr(side: Side, index: int, array: Array) -> TensorAttr:
 
 
 def _size(inputs: Inputs) -> tuple[int, int]:
-    """Return height and width of the one image."""
     if len(inputs) != 1 or inputs[0].ndim not in (3, 4) or inputs[0].shape[-1] not in (1, 3):
         shapes = [array.shape for array in inputs]
         raise ValueError(f"frames: expected one image to detect in, (1, H, W, C), got {shapes}")

@@ -157,12 +157,7 @@ def rounded_weights(values: Array, axis: int = 0) -> Array:
 class Simulation:
     """A network whose tensors are rounded to int8, with ranges that each run may change.
 
-    Args:
-        onnx: The network in float.
-        layout: The tensors to round.
-        feeds: Its inputs for each image.
-        loss: Called with the number of an image and the outputs.
-        has_weights: Whether the weights are rounded, too.
+    `loss` is called with the number of an image and the outputs.
     """
 
     def __init__(
@@ -195,8 +190,8 @@ class Simulation:
                 info = package.helper.make_tensor_value_info(f"{name}@{end}", kind, [])
                 model.graph.input.append(info)
         model.opset_import.append(package.helper.make_opsetid("com.microsoft", 1))
-        for name, values, axis in weights_of(package, model) if has_weights else ():
-            replace_constant(package, model, name, rounded_weights(values, axis))
+        if has_weights:
+            _round_weights(package, model)
         del model.graph.value_info[:]
         self._graph = Graph(model.SerializeToString())
 
@@ -228,28 +223,16 @@ def _rounding(helper: Any, name: str) -> list[Any]:
     ]
 
 
-def weights_of(package: Any, model: Any) -> list[tuple[str, Array, int]]:
-    """Return the weights of convolutions: name, values, and the axis of the output channels."""
-    constants = {each.name: each for each in model.graph.initializer}
-    found = {}
+def _round_weights(package: Any, model: Any) -> None:
+    """Round the weights of convolutions, whose output channels lie along one of the axes."""
+    constants, tensors = {each.name: each for each in model.graph.initializer}, package.numpy_helper
     for node in model.graph.node:
         if node.op_type in ("Conv", "ConvTranspose", "Gemm") and node.input[1] in constants:
-            values = package.numpy_helper.to_array(constants[node.input[1]])
-            axis = 1 if node.op_type == "ConvTranspose" else 0
-            if node.op_type == "Gemm" and not any(
-                a.name == "transB" and a.i for a in node.attribute
-            ):
-                axis = 1  # fmt: skip
-            found[node.input[1]] = (node.input[1], values, axis)
-    return list(found.values())
-
-
-def replace_constant(package: Any, model: Any, name: str, values: Array) -> None:
-    """Give a constant of a network other values."""
-    for each in model.graph.initializer:
-        if each.name == name:
-            made = package.numpy_helper.from_array(np.ascontiguousarray(values, np.float32), name)
-            each.CopyFrom(made)
+            is_turned = any(each.name == "transB" and each.i for each in node.attribute)
+            axis = int(node.op_type != "Conv" and not is_turned)
+            weights = constants.pop(node.input[1])  # once, if several nodes have them
+            values = rounded_weights(tensors.to_array(weights), axis)
+            weights.CopyFrom(tensors.from_array(np.ascontiguousarray(values), weights.name))
 
 
 def noise(ranges: Ranges, seen: Mapping[str, Moments], name: str) -> float:
@@ -319,12 +302,7 @@ def machine_noise(
     """Return by how much each layer of a file errs more than by the rounding of its result.
 
     The simulation misses the rounding inside of some layers, such as averages of large maps.
-
-    Args:
-        onnx: The network in float.
-        layout: The inner tensors of the file.
-        feed: Its inputs.
-        tensors: What the emulator computed for them.
+    `tensors` is what the emulator computed for the inputs.
     """
     package = import_onnx()
     model = package.load_model_from_string(onnx)

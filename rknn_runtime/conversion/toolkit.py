@@ -66,7 +66,6 @@ def run_job(
 
 
 def _named(step: str, job: Mapping[str, Any]) -> str:
-    """Return the toolkit's name of a step."""
     if step == "load":
         return str(job["load"]["call"])
     return {"export": "export_rknn", "simulate": "inference"}.get(step, step)
@@ -99,16 +98,15 @@ def _elsewhere(
 
 def reason_in(log: str) -> str | None:
     """Find the reason of a failure in a log: its first complaint that is one."""
-    complaints, raised = [], []
-    for line in log.split("\n"):
-        match = _COMPLAINT.match(line)
-        if match and match[1].strip() and not match[1].startswith(_NO_REASON):
-            complaints.append(match[1].strip())
-        match = _RAISED.match(line)
-        if match and match[1].strip() and not match[1].startswith(_NO_REASON):
-            raised.append(match[1].strip())
-    found = complaints or raised[-1:]
-    return found[0] if found else None
+    complaints, raised = (
+        [
+            match[1].strip()
+            for match in map(pattern.match, log.split("\n"))
+            if match and match[1].strip() and not match[1].startswith(_NO_REASON)
+        ]
+        for pattern in (_COMPLAINT, _RAISED)
+    )
+    return next(iter(complaints or raised[-1:]), None)
 
 
 def _last_step(log: str) -> str:
@@ -117,8 +115,7 @@ def _last_step(log: str) -> str:
 
 
 def _death(status: int) -> str:
-    if status < 0:
-        return f"its process was ended by signal {-status}" + (
-            ", as when memory runs out" if status == -9 else ""
-        )
-    return f"its process ended with status {status}"
+    if status >= 0:
+        return f"its process ended with status {status}"
+    memory = ", as when memory runs out" if status == -9 else ""
+    return f"its process was ended by signal {-status}{memory}"

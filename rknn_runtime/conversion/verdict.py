@@ -114,15 +114,7 @@ def example_of(
     sides: tuple[Detections, Detections],
     only: tuple[set[int], set[int]],
 ) -> Example:
-    """Draw both sides.
-
-    Args:
-        name: Of the image.
-        pixels: ``(H, W, C) uint8``, RGB.
-        size: Height and width of the image that the objects' coordinates belong to.
-        sides: The objects of both.
-        only: The numbers of those that the other side does not have.
-    """
+    """Draw the objects of both sides; `only` has the numbers of those that the other one lacks."""
     drawn = []
     for found, alone, mark in zip(sides, only, ("MISSED", "INVENTED")):
         captions = [

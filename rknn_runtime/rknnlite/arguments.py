@@ -39,16 +39,7 @@ def input_arrays(
 ) -> list[Array]:
     """Check the inputs of an inference and bring them into the layout of the model.
 
-    Args:
-        inputs: A list or tuple with an array per input; a bare array counts as one input.
-        attrs: The model's inputs.
-        data_type: None, the name of every array's dtype, or a list with one name per input.
-        data_format: None, ``"nhwc"``, ``"nchw"``, or a list with one of these per input, in upper
-            or lower case.
-        complain: Called about input that the vendor's package accepts and is probably wrong.
-
-    Returns:
-        C-contiguous arrays: the caller's if they were contiguous, otherwise copies.
+    The arrays are C-contiguous: the caller's if they were contiguous, otherwise copies.
     """
     arrays = _listed(inputs, attrs, complain)
     types = _per_input("data_type", data_type, len(arrays), _DTYPES)
@@ -93,7 +84,6 @@ def _listed(inputs: object, attrs: Sequence[TensorAttr], complain: Complain) -> 
 
 
 def _per_input(name: str, given: object, count: int, known: Sequence[str]) -> list[str | None]:
-    """Spread an option over the inputs."""
     if given is None:
         return [None] * count
     listed = given if isinstance(given, list) else [given] * count
@@ -116,7 +106,6 @@ def _prepared(
     data_type: str | None,
     data_format: str | None,
 ) -> Array:
-    """Check one input and bring it into the model's layout."""
     name = f"inputs[{index}]"
     if array.dtype.name not in _DTYPES or not array.dtype.isnative:
         raise TypeError(
@@ -201,10 +190,7 @@ def chosen_cores(
 ) -> CoreMask | None:
     """Return the cores for the runtime; None leaves the choice to it.
 
-    Args:
-        core_mask: One of the numbers that `RKNNLite` names.
-        header: The model's; None: not known, assume an RK3588.
-        warn: Called if other cores are taken.
+    Without a header an RK3588 is assumed.
     """
     if not isinstance(core_mask, (int, np.integer)) or core_mask not in _MASKS:
         numbers = ", ".join(str(int(mask)) for mask in _MASKS)

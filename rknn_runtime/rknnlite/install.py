@@ -41,15 +41,7 @@ Tag: py3-none-any
 
 
 def make_wheel(name: str, folder: str | Path) -> Path:
-    """Write the wheel of one of `DISTRIBUTIONS`; equal bytes every time.
-
-    Args:
-        name: Its name.
-        folder: Where to.
-
-    Returns:
-        The path of the wheel.
-    """
+    """Write the wheel of one of `DISTRIBUTIONS`; equal bytes every time."""
     stem = f"{name.replace('-', '_')}-{VERSION}"
     files = {
         **DISTRIBUTIONS[name],

@@ -23,8 +23,6 @@ _F = TypeVar("_F")
 
 _ASYNC = "every inference returns the outputs of its own inputs; for frames in flight use Pool"
 _LOG_FORMAT = logging.Formatter("%(levelname).1s %(name)s %(message)s")
-#: Length of `RawAttr.dims`.
-_MAX_DIMS = 16
 
 
 class RKNNLite:

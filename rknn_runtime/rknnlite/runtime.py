@@ -364,7 +364,6 @@ class RKNNRuntime:
         ]
 
     def _mine(self) -> _Frame | None:
-        """Return the frame of the calling thread."""
         me = threading.current_thread()
         return next((frame for frame in self._frames if frame.user is me), None)
 

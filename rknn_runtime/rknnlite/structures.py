@@ -64,12 +64,7 @@ if TYPE_CHECKING:
 def typed_library(path: str, is_ours: Callable[[int], str]) -> ctypes.CDLL:
     """Open a runtime library in ctypes, with the types of its functions.
 
-    Args:
-        path: The library.
-        is_ours: Returns why a context must not be destroyed; empty if it may be.
-
-    Returns:
-        The library. Its ``rknn_destroy`` raises RuntimeError for such a context.
+    Its ``rknn_destroy`` raises RuntimeError if `is_ours` tells a reason against it.
     """
     library = ctypes.CDLL(path)
     for name in _FUNCTIONS:

@@ -112,11 +112,9 @@ class Bundle:
 
     def _tensor(self, attr: TensorAttr, position: int, is_input: bool) -> bytes:
         # The runtimes refuse this query where the attribute is None.
-        parts = [_pack_attr(view or attr) for view in (attr, attr.native, attr.nhwc)]
-        statuses = [
-            0 if view is not None else lib.RKNN_ERR_PARAM_INVALID
-            for view in (attr, attr.native, attr.nhwc)
-        ]
+        views = (attr, attr.native, attr.nhwc)
+        parts = [_pack_attr(view or attr) for view in views]
+        statuses = [0 if view is not None else lib.RKNN_ERR_PARAM_INVALID for view in views]
         pixel = is_input and attr.stored.is_nhwc
         mean, std = normalization(attr, self.preprocessing[position]) if is_input else ((), ())
         parts.append(

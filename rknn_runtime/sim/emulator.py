@@ -32,17 +32,8 @@ TEXT_BYTES = 512
 MAX_MODEL_BYTES = 2**32 - 1
 ALL_NODES = 2**32 - 1
 #: Element types, numbered as in ONNX.
-DTYPES: dict[int, np.dtype[Any]] = {
-    1: np.dtype(np.float32),
-    2: np.dtype(np.uint8),
-    3: np.dtype(np.int8),
-    4: np.dtype(np.uint16),
-    5: np.dtype(np.int16),
-    6: np.dtype(np.int32),
-    7: np.dtype(np.int64),
-    9: np.dtype(np.bool_),
-    10: np.dtype(np.float16),
-}
+_NAMES = "float32 uint8 int8 uint16 int16 int32 int64 - bool float16"
+DTYPES = {i: np.dtype(name) for i, name in enumerate(_NAMES.split(), 1) if name != "-"}
 
 
 class Verdict(IntEnum):

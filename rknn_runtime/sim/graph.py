@@ -69,15 +69,7 @@ def import_onnx() -> Any:
 
 
 class Graph:
-    """An ONNX file, computed by onnxruntime on one thread.
-
-    Args:
-        onnx: The bytes of the file.
-
-    Attributes:
-        inputs: Its inputs.
-        outputs: Its outputs.
-    """
+    """An ONNX file, computed by onnxruntime on one thread."""
 
     def __init__(self, onnx: bytes) -> None:
         onnxruntime = import_onnxruntime()
@@ -117,7 +109,6 @@ class Graph:
 
 
 def _tensor(arg: Any) -> GraphTensor:
-    """Read an input or output of a session of onnxruntime."""
     if arg.type not in _DTYPES:
         raise InvalidModelError(f"{arg.name!r} of the ONNX file is a {arg.type}")
     shape = tuple(size if isinstance(size, int) else None for size in arg.shape)

@@ -121,16 +121,9 @@ class PreparedModel:
 
 
 def prepare(model: str | os.PathLike[str] | bytes, library: Library) -> PreparedModel:
-    """Read a model for the simulated runtime: a ``.rknn`` file or a bundle.
+    """Read a model for the simulated runtime, by its path or from its bytes.
 
     The emulator executes the commands of a ``.rknn`` file; a bundle answers from its records.
-
-    Args:
-        model: Path of a model, or the bytes of a ``.rknn`` file or a bundle.
-        library: The simulated runtime.
-
-    Returns:
-        What to load.
     """
     if not isinstance(model, (bytes, bytearray, memoryview)):
         with opened(model) as content:

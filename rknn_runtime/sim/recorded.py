@@ -172,16 +172,10 @@ def _is_real(attr: TensorAttr) -> bool:
 
 
 def real_input(attr: TensorAttr, preprocessing: Preprocessing | None, array: Array) -> Array:
-    """Convert a caller's array for an input to the numbers that the graph sees.
+    """Convert an array for `Model.run` to the numbers that the graph sees, not yet quantized.
 
-    Args:
-        attr: The input.
-        preprocessing: Its mean and std.
-        array: As `Model.run` takes it, in the attribute's shape: an image as uint8, others
-            as float32, or in the model's type where that is int32, int64 or bool.
-
-    Returns:
-        The numbers in the framework's order (NCHW for rank 4), not yet quantized.
+    Images are uint8, others float32, or int32, int64 or bool as the model has them. The result is
+    in the framework's order (NCHW for rank 4).
     """
     dtype = attr.stored.dtype.numpy
     if attr.takes_pixels:
@@ -203,11 +197,7 @@ def real_input(attr: TensorAttr, preprocessing: Preprocessing | None, array: Arr
 
 
 def input_values(attr: TensorAttr, preprocessing: Preprocessing | None, array: Array) -> Array:
-    """Convert a caller's array for an input to the values that reach the graph.
-
-    As `real_input`, but quantized. For an input that is no image, an array of the model's own
-    type is returned unchanged.
-    """
+    """Do as `real_input`, and quantize; an array of the model's own type that is no image stays."""
     dtype = attr.stored.dtype.numpy
     if not attr.takes_pixels and array.dtype == dtype:
         return _framework_order(attr, array, dtype)

@@ -69,7 +69,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _unpickled(path: Path) -> Any:
-    """Read an estimator."""
     with path.open("rb") as file:
         try:
             return pickle.load(file)

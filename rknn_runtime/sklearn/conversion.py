@@ -254,15 +254,7 @@ def _build(
 ) -> Path:
     """Convert an ONNX file with the vendor's toolkit, in its own Python unless this one has it.
 
-    Args:
-        onnx: The file.
-        target: The SoC, as the toolkit spells it.
-        custom_string: For the model.
-        examples: ``(n, batch, features) float32``: inputs to quantize with; None: float16.
-        folder: An empty one, for everything that is written.
-
-    Returns:
-        The ``.rknn`` file in the folder.
+    `examples` are ``(n, batch, features) float32`` to quantize with; without them it is float16.
     """
     # Boards do not convert.
     from rknn_runtime.conversion.calibration import listing

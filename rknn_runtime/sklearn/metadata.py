@@ -65,11 +65,7 @@ class Metadata:
 
 
 def metadata_of(text: str, where: str, n_features: int, n_outputs: int) -> Metadata | None:
-    """Read a text of `Metadata.to_json`, or the JSON file of the ``scirknn`` package.
-
-    Returns:
-        The metadata; None if the text is something else.
-    """
+    """Read a text of `Metadata.to_json` or of the ``scirknn`` package; None for something else."""
     try:
         said = json.loads(text)
     except ValueError:

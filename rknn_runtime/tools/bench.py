@@ -651,7 +651,6 @@ def _section(timing: Timing, mark: str) -> list[str]:
 
 
 def _shown(timing: Timing) -> str:
-    """The phase to draw: the whole frame."""
     return "frame" if "frame" in timing.phases_ms else next(iter(timing.phases_ms))
 
 

@@ -22,26 +22,21 @@ def state(root: str = "/") -> dict[str, Any]:
     governor: dict[str, str] = {}
     temperature: dict[str, float] = {}
     throttled = []
-    for policy in sorted(base.glob("sys/devices/system/cpu/cpufreq/policy*")):
-        name = policy.name.replace("policy", "cpu")
-        now, allowed = _number(policy / "scaling_cur_freq"), _number(policy / "scaling_max_freq")
-        most = _number(policy / "cpuinfo_max_freq")
+    policies = sorted(base.glob("sys/devices/system/cpu/cpufreq/policy*"))
+    for path in (*policies, *sorted(base.glob("sys/class/devfreq/*"))):
+        is_cpu = path in policies
+        name = path.name.replace("policy", "cpu") if is_cpu else path.name.rpartition(".")[2]
+        kind, all_steps = (
+            ("scaling_", "cpuinfo_max_freq") if is_cpu else ("", "available_frequencies")
+        )
+        now, allowed = _number(path / f"{kind}cur_freq"), _number(path / f"{kind}max_freq")
+        steps = [int(word) for word in _text(path / all_steps).split() if word.isdigit()]
         if now is not None:
-            frequency[name] = now / 1e3
-        if allowed is not None and most is not None and allowed < most:
-            throttled.append(name)
-        _note(governor, name, _text(policy / "scaling_governor"))
-    for device in sorted(base.glob("sys/class/devfreq/*")):
-        name = device.name.rpartition(".")[2]
-        now, allowed = _number(device / "cur_freq"), _number(device / "max_freq")
-        if now is not None:
-            frequency[name] = now / 1e6
-        steps = [
-            int(word) for word in _text(device / "available_frequencies").split() if word.isdigit()
-        ]
+            frequency[name] = now / (1e3 if is_cpu else 1e6)
         if allowed is not None and steps and allowed < max(steps):
             throttled.append(name)
-        _note(governor, name, _text(device / "governor"))
+        if value := _text(path / f"{kind}governor"):
+            governor[name] = value
     for zone in sorted(base.glob("sys/class/thermal/thermal_zone*")):
         degrees = _number(zone / "temp")
         if degrees is not None:
@@ -70,11 +65,6 @@ def resident_kb(root: str = "/") -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1])
     return 0
-
-
-def _note(found: dict[str, str], name: str, value: str) -> None:
-    if value:
-        found[name] = value
 
 
 def _text(path: Path) -> str:

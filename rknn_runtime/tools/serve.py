@@ -468,12 +468,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_text(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": "Bearer"})
         else:
             self.server.accept(self.connection)
+            mine = self._mine
             answers = {
-                "/": self._page, "/frames": self._frames, "/stream": self._stream,
-                "/events": self._events, "/snapshot.jpg": self._snapshot,
-                "/detections": self._detections, "/status": self._status,
+                "/": lambda: self._send(HTTPStatus.OK, "text/html; charset=utf-8", mine.page),
+                "/frames": self._frames,
+                "/stream": self._stream,
+                "/events": self._events,
+                "/snapshot.jpg": self._snapshot,
+                "/detections": lambda: self._send_json(mine.view.snapshot().found),
+                "/status": lambda: self._send_json(json.dumps(mine.status())),
                 "/metrics": self._metrics,
-            }  # fmt: skip
+            }
             if path.path in answers:
                 answers[path.path]()
             else:
@@ -494,15 +499,6 @@ class _Handler(BaseHTTPRequestHandler):
                 given.append(token.strip().encode("latin-1"))  # the bytes as they came
         right = [hmac.compare_digest(token, wanted) for token in given]
         return not wanted or (any(right) and all(right))
-
-    def _page(self) -> None:
-        self._send(HTTPStatus.OK, "text/html; charset=utf-8", self._mine.page)
-
-    def _detections(self) -> None:
-        self._send_json(self._mine.view.snapshot().found)
-
-    def _status(self) -> None:
-        self._send_json(json.dumps(self._mine.status()))
 
     def _snapshot(self) -> None:
         jpeg = self._mine.view.snapshot().jpeg

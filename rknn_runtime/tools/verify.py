@@ -109,20 +109,13 @@ def questions_for(npu: str, archive: str | os.PathLike[str] | None = None) -> li
     members = _members(ARCHIVE if archive is None else archive)
     if INDEX not in members:
         raise RknnError(f"archive: expected {INDEX} in it, got {sorted(members)[:5]}")
-    models = ((entry, f"{npu}/{entry['name']}.rknn") for entry in json.loads(members[INDEX]))
-    return [
-        Question(
-            entry["name"],
-            entry["asks"],
-            members[model],
-            tuple(entry["shape"]),
-            tuple(entry["largest"]),
-            entry["answers"],
-            entry["assumed"],
-        )
-        for entry, model in models
-        if model in members
-    ]
+    found = []
+    for entry in json.loads(members[INDEX]):
+        model = members.get(f"{npu}/{entry['name']}.rknn")
+        if model is not None:
+            sizes = {name: tuple(entry[name]) for name in ("shape", "largest")}
+            found.append(Question(model=model, **{**entry, **sizes}))
+    return found
 
 
 def _members(archive: str | os.PathLike[str]) -> dict[str, bytes]:
