@@ -92,11 +92,7 @@ CALLS = {
 }
 
 
-@pytest.fixture(params=CALLS)
-def name(request):
-    return request.param
-
-
+@pytest.mark.parametrize("name", CALLS)
 def test_hostile_arguments_raise_what_is_documented(name):
     """Good arguments are taken; others give a result or a documented exception."""
     rng = random.Random(name)

@@ -66,6 +66,9 @@ def cases(name: str) -> list[Case]:
     return [Case(**row) for row in rows]
 
 
+THREADS, MACHINES = cases("threads.json"), cases("machines.json")
+
+
 def library(words: str) -> bytes:
     """A library's file: a version and oddities, as ``2.3.2``, ``1.6.0 mini 32 uclibc``."""
     version, *odd = words.split()

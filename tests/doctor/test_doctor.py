@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 from paths import PROJECT
 
-from doctor.machine import CONTENTS, build, library
-from doctor.test_cases import HEALTHY, MACHINES, THREADS
+from doctor.machine import CONTENTS, MACHINES, THREADS, build, library
+from doctor.test_cases import HEALTHY
 from rknn_runtime.cli import main
 from rknn_runtime.modelfile.soc import DEVICE_TREE
 from rknn_runtime.tools import doctor as module
 from rknn_runtime.tools.doctor import Diagnosis, Surroundings, doctor
 from rknn_runtime.tools.doctor.facts import Facts, ModelFacts, TrialFacts
 from rknn_runtime.tools.doctor.look import Tree, gather
-from rknn_runtime.tools.doctor.rules import RULES, judge
+from rknn_runtime.tools.doctor.rules import RULES, Observation, judge
 from rknn_runtime.tools.doctor.signs import SIGNS
 
 CLOCKS = {
@@ -59,13 +59,11 @@ def test_every_rule_has_a_case_and_those_of_the_page_exist() -> None:
     assert rules - tried == {"trial-failed", "old-packages"}
 
 
-def test_the_page_has_the_commands_that_are_printed(tmp_path: Path) -> None:
+def test_the_page_has_the_commands_that_are_printed(judged: list[list[Observation]]) -> None:
     """Each word of code in the column "what repairs it" is printed for one of the machines."""
-    machines = [each.machine for each in (*THREADS, *MACHINES)]
     printed: dict[str, str] = {}
-    for number, given in enumerate(machines):
-        for each in judge(gather(**build(tmp_path / str(number), **given))):
-            printed[each.rule] = printed.get(each.rule, "") + f"{each.cure}\n{each.text}\n"
+    for each in (each for found in judged for each in found):
+        printed[each.rule] = printed.get(each.rule, "") + f"{each.cure}\n{each.text}\n"
     page = (PROJECT / "docs" / "troubleshooting.md").read_text("utf-8")
     for row in (line.split("|") for line in page.splitlines() if line.startswith("| `")):
         rules = set(re.findall("`([a-z0-9-]+)`", row[1])) & set(printed)

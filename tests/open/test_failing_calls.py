@@ -100,6 +100,7 @@ print(json.dumps([held() == before, used() - bytes_before]))
 
 
 @pytest.mark.parametrize(("driver", "soc"), DRIVERS)
+@pytest.mark.slow  # 750 loads for each
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc 2.33")
 def test_a_hundred_models_leave_nothing(run, driver, soc):
     """Of memory less than 100 bytes each, which one block of any model would be."""

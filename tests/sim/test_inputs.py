@@ -29,13 +29,6 @@ INTAKE = {
     ("2.3.2", "FLOAT16"): "N N N F F F N F R R",
     ("2.3.2", "INT16"): "N N N F N F F F R R",
 }
-#: Each for an image, for features and for a vector.
-INTAKE_CASES = [
-    (version, native, given, channels, what)
-    for (version, native), row in INTAKE.items()
-    for given, what in zip(INTAKE_TYPES.split(), row.split())
-    for channels in (3, 5, 0)
-]
 
 
 class Intake:
@@ -83,49 +76,53 @@ class Intake:
         return np.frombuffer(data.tobytes(), np.uint8)
 
 
-@pytest.fixture(params=INTAKE_CASES, ids=lambda row: "-".join(map(str, row)))
-def case(request: pytest.FixtureRequest) -> Intake:
-    return Intake(*request.param)
+@pytest.fixture(params=INTAKE, ids="-".join)
+def cases(request: pytest.FixtureRequest) -> list[Intake]:
+    """Each type for an image, for features and for a vector."""
+    answers = list(zip(INTAKE_TYPES.split(), INTAKE[request.param].split()))
+    return [Intake(*request.param, given, n, what) for given, what in answers for n in (3, 5, 0)]
 
 
-def test_librknnrt_takes_bound_data_as_measured(case: Intake) -> None:
+def test_librknnrt_takes_bound_data_as_measured(cases: list[Intake]) -> None:
     """rknn_set_io_mem without pass_through: types without conversion fail in rknn_run of 2.3.2."""
-    inputs: list[Any] = []
-    with Api(case.bundle) as api:
-        api.set_executor(lambda arrays, _: inputs.append(arrays[0].copy()))
-        before = api.control.violations
-        attr = api.good_attr("in", "logical")
-        attr.type = case.type
-        data = case.padded()
-        mem = api.create_mem(data.size)
-        bytes_of(mem)[:] = data
-        assert api.set_io_mem(mem, attr) == (lib.RKNN_ERR_FAIL if case.what == "R" else 0)
-        if case.what == "F" and case.version == "2.3.2":
-            assert api.run() == lib.RKNN_ERR_FAIL
-            assert "are not converted" in api.control.last_message
-        elif case.what != "R":
-            assert api.run() == 0
-            np.testing.assert_array_equal(inputs[0], case.seen(case.what))
-        assert api.control.violations - before == (case.what == "F" and case.version == "1.5.2")
-        assert api.destroy_mem(mem) == 0
+    for case in cases:
+        inputs: list[Any] = []
+        with Api(case.bundle) as api:
+            api.set_executor(lambda arrays, _, seen=inputs: seen.append(arrays[0].copy()))
+            before = api.control.violations
+            attr = api.good_attr("in", "logical")
+            attr.type = case.type
+            data = case.padded()
+            mem = api.create_mem(data.size)
+            bytes_of(mem)[:] = data
+            assert api.set_io_mem(mem, attr) == (lib.RKNN_ERR_FAIL if case.what == "R" else 0)
+            if case.what == "F" and case.version == "2.3.2":
+                assert api.run() == lib.RKNN_ERR_FAIL
+                assert "are not converted" in api.control.last_message
+            elif case.what != "R":
+                assert api.run() == 0
+                np.testing.assert_array_equal(inputs[0], case.seen(case.what))
+            assert api.control.violations - before == (case.what == "F" and case.version == "1.5.2")
+            assert api.destroy_mem(mem) == 0
 
 
-def test_librknnrt_takes_copied_data_as_measured(case: Intake) -> None:
+def test_librknnrt_takes_copied_data_as_measured(cases: list[Intake]) -> None:
     """rknn_inputs_set returns 0 also for types that it cannot convert: that is a violation."""
-    inputs: list[Any] = []
-    with Api(case.bundle) as api:
-        api.set_executor(lambda arrays, _: inputs.append(arrays[0].copy()))
-        before = api.control.violations
-        data = np.ascontiguousarray(case.data.astype(case.type.numpy))
-        struct = {"buf": ffi.from_buffer(data), "size": data.nbytes, "type": case.type}
-        status = api.inputs_set([{**struct, "fmt": case.tensor.layout}])
-        assert status == (lib.RKNN_ERR_PARAM_INVALID if case.what == "R" else 0)
-        if case.what != "R":
-            assert api.run() == 0
-            np.testing.assert_array_equal(inputs[0], case.seen(case.what))
-        assert api.control.violations - before == (case.what == "F")
-        if case.what == "F":
-            assert f"librknnrt {case.version} does not convert" in api.control.last_violation
+    for case in cases:
+        inputs: list[Any] = []
+        with Api(case.bundle) as api:
+            api.set_executor(lambda arrays, _, seen=inputs: seen.append(arrays[0].copy()))
+            before = api.control.violations
+            data = np.ascontiguousarray(case.data.astype(case.type.numpy))
+            struct = {"buf": ffi.from_buffer(data), "size": data.nbytes, "type": case.type}
+            status = api.inputs_set([{**struct, "fmt": case.tensor.layout}])
+            assert status == (lib.RKNN_ERR_PARAM_INVALID if case.what == "R" else 0)
+            if case.what != "R":
+                assert api.run() == 0
+                np.testing.assert_array_equal(inputs[0], case.seen(case.what))
+            assert api.control.violations - before == (case.what == "F")
+            if case.what == "F":
+                assert f"librknnrt {case.version} does not convert" in api.control.last_violation
 
 
 @pytest.mark.parametrize("version", ["1.5.2", "2.3.2"])

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from paths import PROJECT
 from stub import build
 
@@ -77,6 +78,7 @@ def project():
     return module
 
 
+@pytest.mark.slow  # compiles the emulator
 def test_its_npu_computes_what_the_emulator_does(tmp_path):
     """A job of a file's tasks leaves every byte as a run of the file does."""
     *sources, _, _ = project().device_sources()

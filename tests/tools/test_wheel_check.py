@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from paths import PROJECT
 
+pytestmark = pytest.mark.slow  # compiles
 pytest.importorskip("elftools")
 if shutil.which("cc") is None:
     pytest.skip("needs a C compiler", allow_module_level=True)
