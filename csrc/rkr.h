@@ -54,3 +54,41 @@ typedef struct {
 /* Have the loaded library that has the address `inside` call others for what it imports; return the
  * number of replaced addresses. */
 size_t rkr_replace_imports(const void *inside, const rkr_import imports[], size_t n_imports);
+
+/* Every function of the vendor's API that a context is for, by the name behind `rknn_`; 1: no
+ * runtime lacks it, so a library without it is not an RKNN runtime. */
+#define RKNN_FUNCTIONS(X)             \
+    X(init, 1)                        \
+    X(destroy, 1)                     \
+    X(query, 1)                       \
+    X(run, 1)                         \
+    X(create_mem, 1)                  \
+    X(destroy_mem, 1)                 \
+    X(set_io_mem, 1)                  \
+    X(dup_context, 0)                 \
+    X(inputs_set, 0)                  \
+    X(set_batch_core_num, 0)          \
+    X(set_core_mask, 0)               \
+    X(wait, 0)                        \
+    X(outputs_get, 0)                 \
+    X(outputs_release, 0)             \
+    X(create_mem_from_phys, 0)        \
+    X(create_mem_from_fd, 0)          \
+    X(create_mem_from_mb_blk, 0)      \
+    X(create_mem2, 0)                 \
+    X(set_weight_mem, 0)              \
+    X(set_internal_mem, 0)            \
+    X(set_input_shape, 0)             \
+    X(set_input_shapes, 0)            \
+    X(mem_sync, 0)                    \
+    X(matmul_create, 0)               \
+    X(matmul_create_dynamic_shape, 0) \
+    X(matmul_set_io_mem, 0)           \
+    X(matmul_set_core_mask, 0)        \
+    X(matmul_set_quant_params, 0)     \
+    X(matmul_get_quant_params, 0)     \
+    X(matmul_set_dynamic_shape, 0)    \
+    X(matmul_run, 0)                  \
+    X(matmul_destroy, 0)              \
+    X(register_custom_ops, 0)         \
+    X(custom_op_get_op_attr, 0)

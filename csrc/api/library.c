@@ -9,8 +9,8 @@
 #define MESSAGE_BYTES 512
 
 static const char *const call_names[API_CALLS] = {
-#define API_NAME(name) "rknn_" #name,
-    API_FUNCTIONS(API_NAME)
+#define API_NAME(name, required) "rknn_" #name,
+    RKNN_FUNCTIONS(API_NAME)
 #undef API_NAME
 };
 /* Whether the call in progress on this thread has logged anything. */

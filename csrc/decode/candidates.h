@@ -35,6 +35,15 @@ void rkr_candidate_push(rkr_yolo_workspace *workspace, const float box[4], float
 void rkr_candidate_push_oriented(rkr_yolo_workspace *workspace, const float centred[4], float angle,
                                  float score, uint32_t class_id, uint32_t source);
 
+/* Of a box from its centre and size. */
+static inline void rkr_corners_of(const float centred[4], float xyxy[4]) {
+    const float half_width = centred[2] * 0.5f, half_height = centred[3] * 0.5f;
+    xyxy[0] = centred[0] - half_width;
+    xyxy[1] = centred[1] - half_height;
+    xyxy[2] = centred[0] + half_width;
+    xyxy[3] = centred[1] + half_height;
+}
+
 /* Bring the candidates to the limit and in order; candidate k is then
  * candidates[rkr_key_index(keys[k])]. Returns their number. */
 size_t rkr_candidates_sort(rkr_yolo_workspace *workspace);

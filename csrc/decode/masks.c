@@ -83,9 +83,8 @@ static void integer_row(const detection *detection, uint32_t cell, uint32_t n, f
     for (uint32_t first = 0; first < view->channels; first += view->c2) {
         uint32_t left = view->channels - first;
         uint32_t n_lanes = left < view->c2 ? left : view->c2;
-        size_t at = ((size_t)(first / view->c2) * view->plane + cell) * view->c2;
         const int16_t *weights = detection->weights + first;
-        const uint8_t *src = (const uint8_t *)view->data + at;
+        const uint8_t *src = (const uint8_t *)view->data + rkr_view_at(view, first, cell);
         const bool is_whole = view->c2 == 16 && n_lanes == 16;
         if (view->type == RKNN_TENSOR_INT8 && is_whole) {
             add_lanes(src, 16, 16, true, weights, n, sums);

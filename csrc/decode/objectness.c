@@ -71,13 +71,11 @@ static void decode_cell(const rkr_yolo_grid *grid, const rkr_scan *classes, bool
     if (!(confidence >= threshold)) {
         return;
     }
-    float values[4], centred[4];
+    float values[4], centred[4], box[4];
     rkr_view_load(&grid->view, grid->first, 4, cell, values);
     box_of(grid, sigmoid, values, (float)(cell % grid->view.width),
            (float)(cell / grid->view.width), centred);
-    float half_width = centred[2] * 0.5f, half_height = centred[3] * 0.5f;
-    const float box[4] = {centred[0] - half_width, centred[1] - half_height,
-                          centred[0] + half_width, centred[1] + half_height};
+    rkr_corners_of(centred, box);
     rkr_candidate_push(workspace, box, confidence, class_id, source);
 }
 

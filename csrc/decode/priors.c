@@ -107,17 +107,12 @@ static int32_t byte_at(const rkr_tensor_view *view, size_t at) {
                                           : ((const uint8_t *)view->data)[at];
 }
 
-static size_t place_of(const rkr_tensor_view *view, uint32_t channel, uint32_t cell) {
-    size_t group = channel / view->c2;
-    return (group * view->plane + cell) * view->c2 + channel % view->c2;
-}
-
 static void decode_bytes(rkr_yolo_decoder *decoder, const rkr_yolo_prior *prior, float least,
                          uint32_t first_source) {
     const rkr_tensor_view *view = &prior->score;
     const int32_t steps = least_steps(view, least);
-    size_t background = place_of(view, prior->score_first - 1, 0);
-    size_t object = place_of(view, prior->score_first, 0);
+    size_t background = rkr_view_at(view, prior->score_first - 1, 0);
+    size_t object = rkr_view_at(view, prior->score_first, 0);
     const uint32_t n_cells = rkr_view_cells(view);
     for (uint32_t cell = 0; cell < n_cells; cell++, background += view->c2, object += view->c2) {
         if (byte_at(view, object) - byte_at(view, background) >= steps) {
@@ -132,7 +127,7 @@ static void decode_bytes(rkr_yolo_decoder *decoder, const rkr_yolo_prior *prior,
 /* Dequantize the channel group of `channel`, of n cells; its values are c2 apart in the result. */
 static const float *load_block(const rkr_tensor_view *view, uint32_t channel, uint32_t cell,
                                uint32_t n, float *buffer) {
-    const size_t at = place_of(view, channel - channel % view->c2, cell);
+    const size_t at = rkr_view_at(view, channel - channel % view->c2, cell);
     const char *src = (const char *)view->data + at * rkr_type_size(view->type);
     rkr_choose_dequantize(view->type)(src, n * view->c2, buffer, view->zero_point, view->scale);
     return buffer + channel % view->c2;

@@ -49,9 +49,7 @@ RKR_PLAIN static uint64_t scan_plain(const rkr_scan *scan, uint32_t cell, uint32
     uint64_t hits = 0;
     for (uint32_t i = 0; i < n_cells; i++) {
         for (uint32_t channel = scan->first; channel < scan->first + scan->n_channels; channel++) {
-            size_t group = channel / view->c2, lane = channel % view->c2;
-            size_t at = (group * view->plane + cell + i) * view->c2 + lane;
-            if (order_at(view, at) >= scan->threshold) {
+            if (order_at(view, rkr_view_at(view, channel, cell + i)) >= scan->threshold) {
                 hits |= (uint64_t)1 << i;
                 break;
             }

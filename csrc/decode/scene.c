@@ -98,8 +98,7 @@ static void label_block(const scores *scores, uint32_t cell, uint32_t n, uint8_t
     begin(scores, &best);
     for (uint32_t first = 0; first < view->channels;) {
         const uint32_t lane = first % c2, left = view->channels - first;
-        const char *src = (const char *)view->data +
-                          (((size_t)(first / c2) * view->plane + cell) * c2 + lane) * size;
+        const char *src = (const char *)view->data + rkr_view_at(view, first, cell) * size;
         if (c2 == 1) {
             compare(scores, src, n, first++, &best);
             continue;

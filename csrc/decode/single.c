@@ -15,10 +15,18 @@
 
 #include <math.h>
 
+/* `box`: corners in the output's unit. */
+static void push(const rkr_yolo_decoder *decoder, const float box[4], float score,
+                 uint32_t class_id, uint32_t source) {
+    const float scale_x = decoder->scale_x, scale_y = decoder->scale_y;
+    const float xyxy[4] = {box[0] * scale_x, box[1] * scale_y, box[2] * scale_x, box[3] * scale_y};
+    rkr_candidate_push(decoder->workspace, xyxy, score, class_id, source);
+}
+
 static void decode_prediction(const rkr_yolo_decoder *decoder, bool oriented, const rkr_scan *scan,
                               uint32_t cell) {
     uint32_t class_id;
-    float score, box[4], angle;
+    float score, box[4], corners[4], angle;
     if (!rkr_scan_best(scan, cell, &score, &class_id) || !(score >= scan->real_threshold)) {
         return;
     }
@@ -30,11 +38,8 @@ static void decode_prediction(const rkr_yolo_decoder *decoder, bool oriented, co
         rkr_candidate_push_oriented(decoder->workspace, centred, angle, score, class_id, cell);
         return;
     }
-    float half_width = box[2] * 0.5f, half_height = box[3] * 0.5f;
-    const float xyxy[4] = {
-        (box[0] - half_width) * decoder->scale_x, (box[1] - half_height) * decoder->scale_y,
-        (box[0] + half_width) * decoder->scale_x, (box[1] + half_height) * decoder->scale_y};
-    rkr_candidate_push(decoder->workspace, xyxy, score, class_id, cell);
+    rkr_corners_of(box, corners);
+    push(decoder, corners, score, class_id, cell);
 }
 
 static int decode(rkr_yolo_decoder *decoder, bool oriented, const rkr_placement *placement) {
@@ -75,9 +80,8 @@ int rkr_yolo_decode_single_oriented(rkr_yolo_decoder *decoder, const rkr_placeme
 
 static void decode_of_pair(const rkr_yolo_decoder *decoder, const rkr_scan *scan, uint32_t row) {
     const rkr_yolo_branch *pair = decoder->branches;
-    const float scale_x = decoder->scale_x, scale_y = decoder->scale_y;
     uint32_t class_id;
-    float score, box[4];
+    float score, box[4], corners[4];
     if (!rkr_scan_best(scan, row, &score, &class_id)) {
         return;
     }
@@ -86,13 +90,8 @@ static void decode_of_pair(const rkr_yolo_decoder *decoder, const rkr_scan *scan
         return;
     }
     rkr_view_load(&pair->box, pair->box_first, 4, row, box);
-    if (decoder->centred) {
-        float half_width = box[2] * 0.5f, half_height = box[3] * 0.5f;
-        box[2] = box[0] + half_width, box[3] = box[1] + half_height;
-        box[0] -= half_width, box[1] -= half_height;
-    }
-    const float xyxy[4] = {box[0] * scale_x, box[1] * scale_y, box[2] * scale_x, box[3] * scale_y};
-    rkr_candidate_push(decoder->workspace, xyxy, score, class_id, row);
+    rkr_corners_of(box, corners);
+    push(decoder, decoder->centred ? corners : box, score, class_id, row);
 }
 
 int rkr_yolo_decode_pair(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
@@ -128,23 +127,18 @@ int rkr_yolo_decode_pair(rkr_yolo_decoder *decoder, const rkr_placement *placeme
     return RKR_OK;
 }
 
-static void decode_row(const rkr_tensor_view *view, float scale_x, float scale_y, float threshold,
-                       uint32_t row, rkr_yolo_workspace *workspace) {
+static void decode_row(const rkr_yolo_decoder *decoder, uint32_t row) {
     float values[6];
-    rkr_view_load(view, 0, 6, row, values);
+    rkr_view_load(decoder->output, 0, 6, row, values);
     bool is_class = values[5] >= -0.5f && values[5] <= 0x1p24f;
-    if (!(values[4] >= threshold) || !is_class) { /* the scan lets NaN pass */
-        return;
+    /* The scan lets NaN pass. */
+    if (values[4] >= decoder->options.conf_threshold && is_class) {
+        push(decoder, values, values[4], (uint32_t)(values[5] + 0.5f), row);
     }
-    const float box[4] = {values[0] * scale_x, values[1] * scale_y, values[2] * scale_x,
-                          values[3] * scale_y};
-    rkr_candidate_push(workspace, box, values[4], (uint32_t)(values[5] + 0.5f), row);
 }
 
 int rkr_yolo_decode_end_to_end(rkr_yolo_decoder *decoder, const rkr_placement *placement) {
     const rkr_tensor_view *output = decoder->output;
-    const float scale_x = decoder->scale_x, scale_y = decoder->scale_y;
-    const float threshold = decoder->options.conf_threshold;
     int status = rkr_view_check(output);
     if (status == RKR_OK) {
         status = rkr_decode_begin(decoder, rkr_view_cells(output));
@@ -155,14 +149,14 @@ int rkr_yolo_decode_end_to_end(rkr_yolo_decoder *decoder, const rkr_placement *p
     if (output->channels < 6) {
         return RKR_ERR_SHAPE;
     }
-    if (!isfinite(scale_x) || !isfinite(scale_y)) {
+    if (!isfinite(decoder->scale_x) || !isfinite(decoder->scale_y)) {
         return RKR_ERR_ARGUMENT;
     }
     rkr_scan scan;
-    rkr_scan_init(&scan, output, 4, 1, threshold);
+    rkr_scan_init(&scan, output, 4, 1, decoder->options.conf_threshold);
     rkr_hits hits = rkr_hits_of(&scan, NULL);
     for (uint32_t row; rkr_next_hit(&hits, &row);) {
-        decode_row(output, scale_x, scale_y, threshold, row, decoder->workspace);
+        decode_row(decoder, row);
     }
     rkr_decode_end(decoder, placement);
     return RKR_OK;

@@ -101,10 +101,7 @@ static void find_peaks(const rkr_tensor_view *view, uint32_t first, uint32_t n, 
     const uint32_t cells = rkr_view_cells(view);
     for (uint32_t cell = 0; cell < cells; cell += BLOCK) {
         const uint32_t left = cells - cell, count = left < BLOCK ? left : BLOCK;
-        const char *src =
-            (const char *)view->data +
-            (((size_t)(first / view->c2) * view->plane + cell) * view->c2 + first % view->c2) *
-                size;
+        const char *src = (const char *)view->data + rkr_view_at(view, first, cell) * size;
         if (view->c2 > 1) {
             deinterleave(src, view->c2, planes, BLOCK, count, n);
             src = (const char *)planes;

@@ -48,20 +48,9 @@ float rkr_view_highest(const rkr_tensor_view *view) {
     }
 }
 
-/* Channels of boxes are mostly in the first group: the division, which takes longer than the
- * loads, is left out for them. */
-static uint32_t group_of(const rkr_tensor_view *view, uint32_t channel) {
-    return channel < view->c2 ? 0 : channel / view->c2;
-}
-
-static size_t element_at(const rkr_tensor_view *view, uint32_t channel, uint32_t cell) {
-    size_t group = group_of(view, channel), c2 = view->c2;
-    return (group * view->plane + cell) * c2 + channel - group * c2;
-}
-
 /* Length of the run of neighbours that starts at `channel`, at most n. */
 static uint32_t run_length(const rkr_tensor_view *view, uint32_t channel, uint32_t n) {
-    uint32_t run = (group_of(view, channel) + 1) * view->c2 - channel;
+    uint32_t run = (rkr_view_group(view, channel) + 1) * view->c2 - channel;
     return run < n ? run : n;
 }
 
@@ -96,7 +85,7 @@ __attribute__((noinline)) static void load_runs(const rkr_tensor_view *view, uin
     size_t size = rkr_type_size(view->type);
     while (n > 0) {
         uint32_t run = run_length(view, first, n);
-        const char *src = (const char *)view->data + element_at(view, first, cell) * size;
+        const char *src = (const char *)view->data + rkr_view_at(view, first, cell) * size;
         dequantize(src, run, dst, view->zero_point, view->scale);
         first += run;
         n -= run;
@@ -108,9 +97,9 @@ void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint
                    float *dst) {
     const uint8_t *bytes = view->data;
     if (view->c2 == 1 && rkr_view_is_8_bit(view)) {
-        load_short(view, bytes + element_at(view, first, cell), view->plane, n, dst);
+        load_short(view, bytes + rkr_view_at(view, first, cell), view->plane, n, dst);
     } else if (n <= SHORT_RUN && rkr_view_is_8_bit(view) && run_length(view, first, n) == n) {
-        load_short(view, bytes + element_at(view, first, cell), 1, n, dst);
+        load_short(view, bytes + rkr_view_at(view, first, cell), 1, n, dst);
     } else {
         load_runs(view, first, n, cell, dst);
     }
@@ -121,10 +110,10 @@ const uint8_t *rkr_view_bytes(const rkr_tensor_view *view, uint32_t first, uint3
     const uint8_t *data = view->data;
     uint32_t run = run_length(view, first, n);
     if (run == n) {
-        return data + element_at(view, first, cell);
+        return data + rkr_view_at(view, first, cell);
     }
     if (view->c2 == 1) {
-        const uint8_t *src = data + element_at(view, first, cell);
+        const uint8_t *src = data + rkr_view_at(view, first, cell);
         for (uint32_t i = 0; i < n; i++, src += view->plane) {
             buffer[i] = *src;
         }
@@ -132,7 +121,7 @@ const uint8_t *rkr_view_bytes(const rkr_tensor_view *view, uint32_t first, uint3
     }
     for (uint32_t done = 0; done < n; done += run) {
         run = run_length(view, first + done, n - done);
-        memcpy(buffer + done, data + element_at(view, first + done, cell), run);
+        memcpy(buffer + done, data + rkr_view_at(view, first + done, cell), run);
     }
     return buffer;
 }
@@ -179,7 +168,7 @@ RKR_INLINE uint32_t best_of(const rkr_tensor_view *view, uint32_t first, uint32_
     for (uint32_t channel = 0; channel < n;) {
         const uint32_t left = n - channel;
         const uint32_t run = step > 1 ? left : run_length(view, first + channel, left);
-        const size_t at = element_at(view, first + channel, cell);
+        const size_t at = rkr_view_at(view, first + channel, cell);
         for (uint32_t i = 0; i < run; i++) {
             const int32_t order = order_of(view->data, at + i * step, type);
             if (order > highest) {

@@ -15,6 +15,18 @@ static inline uint32_t rkr_view_cells(const rkr_tensor_view *view) {
     return view->height * view->width;
 }
 
+/* Channels of boxes are mostly in the first group: the division, which takes longer than the
+ * loads, is left out for them. */
+static inline uint32_t rkr_view_group(const rkr_tensor_view *view, uint32_t channel) {
+    return channel < view->c2 ? 0 : channel / view->c2;
+}
+
+/* Where an element is among all. */
+static inline size_t rkr_view_at(const rkr_tensor_view *view, uint32_t channel, uint32_t cell) {
+    const size_t group = rkr_view_group(view, channel), c2 = view->c2;
+    return (group * view->plane + cell) * c2 + channel - group * c2;
+}
+
 /* Dequantize channels [first, first + n) of one cell. */
 void rkr_view_load(const rkr_tensor_view *view, uint32_t first, uint32_t n, uint32_t cell,
                    float *dst);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The attributes and inputs of a node, as the file has them. */
-#include "emulator/bytes.h"
+#include "emulator/numbers.h"
 #include "emulator/nodes.h"
 
 #include <string.h>

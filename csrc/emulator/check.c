@@ -6,7 +6,7 @@
  *
  * It also ends soon: no byte is read or written twice in one pass, and every window meets the
  * input. So the steps of a task are bounded by the file's memory times its weights. */
-#include "emulator/check.h"
+#include "emulator/decode.h"
 
 #include "emulator/numbers.h"
 

@@ -10,7 +10,7 @@
  * A task, 40 bytes: u32 flags, node, enable mask, ..., u32 words at 24, u64 byte offset of
  * its first word at 32. */
 #include "emulator/loader.h"
-#include "emulator/bytes.h"
+#include "emulator/numbers.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,11 +15,10 @@
  *
  * If numbers are bytes, the weights lack their offset o: the sum of a pixel's window times o[k]
  * is added later. */
-#include "emulator/check.h"
+#include "emulator/decode.h"
 #include "emulator/convolution.h"
 #include "emulator/crew.h"
 #include "emulator/dpu_fast.h"
-#include "emulator/lut.h"
 #include "emulator/nodes.h"
 
 #include <stdlib.h>

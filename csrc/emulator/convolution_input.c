@@ -5,7 +5,6 @@
  * done, so that the dot products know none of these. Lanes that do not exist hold anything:
  * their weights are zero. */
 #include "emulator/convolution.h"
-#include "emulator/lut.h"
 
 #define AT_ONCE 64 /* columns of few channels */
 

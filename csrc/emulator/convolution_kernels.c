@@ -143,24 +143,17 @@ AVX2 static void dot_avx2(const emu_dot *dot, uint32_t n, int32_t *acc) {
     for (uint32_t tiles = (n + 5) / 6; tiles > 0; tiles--) {
         const uint32_t tile = (n + tiles - 1) / tiles;
         switch (tile) {
-        case 6:
-            tile_avx2(dot, input, 6, acc);
-            break;
-        case 5:
-            tile_avx2(dot, input, 5, acc);
-            break;
-        case 4:
-            tile_avx2(dot, input, 4, acc);
-            break;
-        case 3:
-            tile_avx2(dot, input, 3, acc);
-            break;
-        case 2:
-            tile_avx2(dot, input, 2, acc);
-            break;
-        default:
-            tile_avx2(dot, input, 1, acc);
-            break;
+#define CASE(n)                        \
+    case n:                            \
+        tile_avx2(dot, input, n, acc); \
+        break;
+            CASE(6)
+            CASE(5)
+            CASE(4)
+            CASE(3)
+            CASE(2)
+            CASE(1)
+#undef CASE
         }
         input += tile * dot->step;
         acc += tile * 16;

@@ -10,12 +10,10 @@
  * 4104 per entry. A task that loads them does nothing else. */
 #include "emulator/decode.h"
 
-#include "emulator/check.h"
 #include "emulator/convolution.h"
 #include "emulator/dpu_fast.h"
 #include "emulator/maps.h"
 #include "emulator/program.h"
-#include "emulator/proven.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -12,7 +12,6 @@
  * rne rounds half to even. */
 #include "emulator/crew.h"
 #include "emulator/dpu_fast.h"
-#include "emulator/lut.h"
 #include "emulator/nodes.h"
 
 #define LANES 16

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "emulator/dpu.h"
-#include "emulator/lut.h"
 
 #define EMU_FAST_CHUNK 64
 #define EMU_ROUNDER 6755399441055744.0

@@ -10,7 +10,6 @@
  * Results of 32 bits have 4 channels in an atom. */
 #include "emulator/crew.h"
 #include "emulator/dpu.h"
-#include "emulator/lut.h"
 #include "emulator/nodes.h"
 
 #include <math.h>

@@ -5,9 +5,6 @@
 #include "emulator/crew.h"
 #include "emulator/decode.h"
 #include "emulator/nodes.h"
-#include "emulator/proven.h"
-#include "emulator/shares.h"
-#include "emulator/trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -266,60 +266,39 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     }
     const rkr_emu_tensor *in = &emu->model->tensors[public->inputs[0]].public;
     const rkr_emu_tensor *out = &emu->model->tensors[public->outputs[0]].public;
-    for (uint32_t i = 0; i < node->n_tasks; i++) {
-        if (misreads_input(emu, node, &emu->tasks[node->first_task + i])) {
-            return input_pitch;
-        }
-        if (lacks_shift(emu, &emu->tasks[node->first_task + i])) {
-            return sum_shift;
-        }
-        if (lacks_operand_shift(emu, &emu->tasks[node->first_task + i])) {
-            return operand_shift;
-        }
-        if (ends_with(public->op, "Elu") && has_other_table(&emu->tasks[node->first_task + i])) {
-            return elu_alpha;
-        }
-    }
-    const uint32_t pooling = count_pooling(emu, node);
-    if (pooling > 0 && out->n_dims == 4 && pooling < out->dims[0]) {
-        return pool_batch;
-    }
-    if (node->values != NULL && pools_padding(node, in, out)) {
-        return lone_window;
-    }
-    if (node->values != NULL && node->n_tasks > 0 && emu->soc->family != EMU_RV1103B &&
-        strcmp(public->op, "Resize") == 0 && strcmp(node->values->mode, "nearest") == 0 &&
-        ignores_rounding(node->values, in, out)) {
-        return nearest;
-    }
-    if (node->values != NULL && node->n_tasks > 0 && strcmp(public->op, "Resize") == 0 &&
-        strcmp(node->values->mode, "nearest") == 0 && is_cut_short(emu, node, in, out)) {
-        return resize_scale;
-    }
-    if (node->n_tasks > 0 && node->tasks_understood &&
-        lacks_memory(emu, &emu->model->tensors[public->outputs[0]])) {
-        return little_memory;
-    }
-    if (node->n_tasks > 0 && strcmp(public->op, "PRelu") == 0 && in->n_dims == 3 &&
-        in->layout == RKR_EMU_PLAIN) {
-        return prelu_rank;
-    }
-    if (has_cut_constant(emu, node)) {
-        return cut_constant;
-    }
-    if (node->n_tasks > 0 && has_other_bias(emu, node)) {
-        return branch_bias;
-    }
-    if (has_unset_bias(emu, node)) {
-        return lstm_bias;
-    }
-    if (node->n_tasks > 0 && strcmp(public->op, "ThresholdedRelu") == 0) {
-        return threshold;
+    const char *found = NULL;
+    for (uint32_t i = 0; i < node->n_tasks && found == NULL; i++) {
+        const emu_task *task = &emu->tasks[node->first_task + i];
+        found = misreads_input(emu, node, task)                         ? input_pitch
+                : lacks_shift(emu, task)                                ? sum_shift
+                : lacks_operand_shift(emu, task)                        ? operand_shift
+                : ends_with(public->op, "Elu") && has_other_table(task) ? elu_alpha
+                                                                        : NULL;
     }
     const emu_task *first = &emu->tasks[node->first_task];
-    if (node->n_tasks > 0 && emu->soc->family == EMU_RV1106 && ends_with(public->op, "Clip") &&
-        first->kind == EMU_TASK_CONVOLUTION && first->dpu.bn.add == EMU_CONSTANT) {
-        return clip_low;
-    }
-    return NULL;
+    const uint32_t pooling = count_pooling(emu, node);
+    const bool has_tasks = node->n_tasks > 0, has_values = node->values != NULL;
+    const bool is_nearest = has_values && has_tasks && strcmp(public->op, "Resize") == 0 &&
+                            strcmp(node->values->mode, "nearest") == 0;
+    const bool lacks = has_tasks && node->tasks_understood &&
+                       lacks_memory(emu, &emu->model->tensors[public->outputs[0]]);
+    const bool is_flat = in->n_dims == 3 && in->layout == RKR_EMU_PLAIN;
+    const bool is_clip = has_tasks && emu->soc->family == EMU_RV1106 &&
+                         ends_with(public->op, "Clip") && first->kind == EMU_TASK_CONVOLUTION &&
+                         first->dpu.bn.add == EMU_CONSTANT;
+    return found != NULL                                               ? found
+           : pooling > 0 && out->n_dims == 4 && pooling < out->dims[0] ? pool_batch
+           : has_values && pools_padding(node, in, out)                ? lone_window
+           : is_nearest && emu->soc->family != EMU_RV1103B &&
+                   ignores_rounding(node->values, in, out)
+               ? nearest
+           : is_nearest && is_cut_short(emu, node, in, out)           ? resize_scale
+           : lacks                                                    ? little_memory
+           : has_tasks && strcmp(public->op, "PRelu") == 0 && is_flat ? prelu_rank
+           : has_cut_constant(emu, node)                              ? cut_constant
+           : has_tasks && has_other_bias(emu, node)                   ? branch_bias
+           : has_unset_bias(emu, node)                                ? lstm_bias
+           : has_tasks && strcmp(public->op, "ThresholdedRelu") == 0  ? threshold
+           : is_clip                                                  ? clip_low
+                                                                      : NULL;
 }

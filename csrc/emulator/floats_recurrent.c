@@ -16,7 +16,7 @@
  * then of R. Its commands multiply sums by a factor to the unit 2^-15, of x or of h, whose unit is
  * 2^-7: weight = (q + offset) * m / 2^14 * factor * 2^-15 / unit, bias = (b + zero point * sum of
  * (q + offset)) * m / 2^14 * factor * 2^-15. */
-#include "emulator/bytes.h"
+#include "emulator/numbers.h"
 #include "emulator/nodes.h"
 
 #include <math.h>

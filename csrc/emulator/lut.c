@@ -6,10 +6,9 @@
  *     i = (v - start) >> index, f = the bits below: rne(T[i] * (2^index - f) + T[i+1] * f, index)
  *
  * Outside a line goes on from the end of the table: T + ((v - start) * slope >> shift). */
-#include "emulator/lut.h"
+#include "emulator/dpu.h"
 
 #include "emulator/cpu_level.h"
-#include "emulator/numbers.h"
 
 #if EMU_HAVE_X86
 #include <immintrin.h>

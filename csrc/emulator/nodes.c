@@ -5,8 +5,6 @@
 #include "emulator/nodes.h"
 
 #include "emulator/convolution.h"
-#include "emulator/dpu.h"
-#include "emulator/pooling.h"
 
 #include <string.h>
 

@@ -107,6 +107,11 @@ bool emu_has_definition(const rkr_emu *emu, emu_node *node);
 bool emu_run_tasks(rkr_emu *emu, const emu_node *node);
 bool emu_run_definition(rkr_emu *emu, const emu_node *node);
 bool emu_run_node(rkr_emu *emu, const emu_node *node);
+/* Try every node once, and doubt those whose commands do not compute what their operator is; the
+ * memory is unchanged afterwards. */
+int emu_try_nodes(rkr_emu *emu);
+/* The largest difference of a convolution from its sums, in steps; NAN: it was not tried. */
+double emu_try_sums(rkr_emu *emu, const emu_node *node);
 /* Decide how each node is executed, once its tasks are decoded. */
 void emu_choose_ways(rkr_emu *emu);
 

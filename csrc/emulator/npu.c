@@ -8,9 +8,6 @@
 #include "emulator/convolution.h"
 #include "emulator/crew.h"
 #include "emulator/decode.h"
-#include "emulator/dpu.h"
-#include "emulator/lut.h"
-#include "emulator/pooling.h"
 
 #include <stdlib.h>
 #include <string.h>

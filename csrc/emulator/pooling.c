@@ -5,11 +5,10 @@
  *     maximum, minimum   over the values inside; padding never wins
  *     average            rne(sum * reciprocal_w * reciprocal_h, 32), padding counts as
  *                        pad_value; the rule for ties is not settled */
-#include "emulator/pooling.h"
+#include "emulator/dpu.h"
 
 #include "emulator/crew.h"
 #include "emulator/nodes.h"
-#include "emulator/numbers.h"
 
 #include <stdlib.h>
 

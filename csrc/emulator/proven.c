@@ -5,7 +5,7 @@
  *
  * The kind of a task is a text: its units, what each of them does, and its types. proven_kinds.h
  * lists the kinds of tasks whose results were right, made by tools/prove_kinds.py. */
-#include "emulator/proven.h"
+#include "emulator/decode.h"
 
 #include "emulator/proven_kinds.h"
 
@@ -13,15 +13,15 @@
 #include <stdlib.h>
 
 typedef struct {
-    char text[EMU_KIND_BYTES];
+    char *text;
     size_t length;
 } kind;
 
 static void add(kind *k, const char *word) {
-    const int more = snprintf(k->text + k->length, sizeof k->text - k->length, "%s%s",
+    const int more = snprintf(k->text + k->length, EMU_KIND_BYTES - k->length, "%s%s",
                               k->length == 0 ? "" : " ", word);
     k->length += more > 0 ? (size_t)more : 0;
-    k->length = k->length < sizeof k->text ? k->length : sizeof k->text - 1;
+    k->length = k->length < EMU_KIND_BYTES ? k->length : EMU_KIND_BYTES - 1;
 }
 
 static void add_if(kind *k, bool is_so, const char *word) {
@@ -88,34 +88,31 @@ static void add_convolution(kind *k, const emu_convolution *conv) {
     add_precision(k, "", conv->fp16 ? EMU_FLOAT16 : conv->wide ? EMU_INT16 : EMU_INT8);
 }
 
-static void describe(uint32_t enabled, const emu_task *task, kind *k) {
+void emu_describe_kind(const emu_task *task, char text[EMU_KIND_BYTES]) {
     static const char *const methods[] = {"average", "max", "min", "other"};
+    const emu_pooling *pool = &task->pool;
+    kind k = {text, 0};
     char mask[16];
-    snprintf(mask, sizeof mask, "0x%02x", (unsigned)enabled);
-    add(k, mask);
+    text[0] = 0;
+    snprintf(mask, sizeof mask, "0x%02x", (unsigned)task->enabled);
+    add(&k, mask);
     switch (task->kind) {
     case EMU_TASK_CONVOLUTION:
-        add_convolution(k, &task->conv);
-        add_dpu(k, &task->dpu);
+        add_convolution(&k, &task->conv);
+        add_dpu(&k, &task->dpu);
         break;
     case EMU_TASK_DPU:
-        add_precision(k, "", task->dpu.in_precision);
-        add_dpu(k, &task->dpu);
+        add_precision(&k, "", task->dpu.in_precision);
+        add_dpu(&k, &task->dpu);
         break;
     case EMU_TASK_POOLING:
-        add(k, methods[task->pool.method & 3]);
-        add_if(k, task->pool.out_line != task->pool.out_w * task->pool.atom_bytes, "notch");
-        add_precision(k, "", task->pool.precision);
+        add(&k, methods[pool->method & 3]);
+        add_if(&k, pool->out_line != pool->out_w * pool->atom_bytes, "notch");
+        add_precision(&k, "", pool->precision);
         break;
     default:
-        k->text[k->length = 0] = 0;
+        text[0] = 0;
     }
-}
-
-void emu_describe_kind(const emu_task *task, char text[EMU_KIND_BYTES]) {
-    kind k = {{0}, 0};
-    describe(task->enabled, task, &k);
-    snprintf(text, EMU_KIND_BYTES, "%s", k.text);
 }
 
 static int compare(const void *text, const void *row) {
@@ -131,11 +128,11 @@ static bool is_proven(emu_family family, const char *text) {
 
 void emu_note_doubts(rkr_emu *emu, const emu_task *task) {
     emu_node *node = &emu->nodes[task->node];
-    kind k = {{0}, 0};
-    describe(task->enabled, task, &k);
-    if (node->doubt == NULL && k.length != 0 && !is_proven(emu->soc->family, k.text)) {
+    char kind[EMU_KIND_BYTES];
+    emu_describe_kind(task, kind);
+    if (node->doubt == NULL && kind[0] != 0 && !is_proven(emu->soc->family, kind)) {
         node->is_unproven = true;
         node->doubt =
-            emu_print_text(emu->model, "no network has proven tasks like this one: %s", k.text);
+            emu_print_text(emu->model, "no network has proven tasks like this one: %s", kind);
     }
 }

@@ -5,7 +5,7 @@
  * writes in the same node. The first bytes of each operand are looked at.
  *
  *     written: 0 by nothing, 1 by a node before, 2 + n by core n in this node */
-#include "emulator/shares.h"
+#include "emulator/decode.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
  * int16, and of float16 4 / 1024 of the largest value. Right ones differ by 2 at most, by rounding
  * and by the interpolation of tables. */
 #include "emulator/nodes.h"
-#include "emulator/trial.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -18,7 +18,6 @@
 #include "emulator/convolution.h"
 #include "emulator/nodes.h"
 #include "emulator/numbers.h"
-#include "emulator/trial.h"
 
 #include <stdlib.h>
 

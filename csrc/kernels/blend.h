@@ -13,10 +13,10 @@
 #pragma once
 
 #include "kernels/cpu.h"
+#include "kernels/sizes.h"
 
 #include <assert.h>
 
-#define RKR_MAX_SIDE ((size_t)1 << 20)
 #define RKR_MAX_CHANNELS 4
 /* Lanes after a row of lanes that vectors may read and overwrite. */
 #define RKR_ROW_SLACK 64

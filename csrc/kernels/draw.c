@@ -19,7 +19,6 @@
 #include <string.h>
 
 #define CHANNELS 3
-#define MAX_SIDE ((size_t)1 << 20)
 
 static inline uint8_t blend(uint8_t from, uint8_t to, unsigned weight) {
     const unsigned sum = from * (255 - weight) + to * weight + 128;
@@ -39,15 +38,10 @@ static int check_canvas(const rkr_canvas *canvas) {
     if (canvas == NULL || canvas->data == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    const size_t row = canvas->width * CHANNELS;
-    if (canvas->height == 0 || canvas->width == 0 || canvas->height > MAX_SIDE ||
-        canvas->width > MAX_SIDE || canvas->stride < row) {
-        return RKR_ERR_SHAPE;
-    }
-    if (__builtin_mul_overflow(canvas->height, canvas->stride, &bytes)) {
-        return RKR_ERR_OVERFLOW;
-    }
-    return canvas->len < bytes - (canvas->stride - row) ? RKR_ERR_SHAPE : RKR_OK;
+    return rkr_is_side(canvas->height) && rkr_is_side(canvas->width)
+               ? rkr_check_rows(canvas->height, canvas->width * CHANNELS, canvas->stride,
+                                canvas->len, &bytes)
+               : RKR_ERR_SHAPE;
 }
 
 /* `count` elements of `size` bytes at each of two addresses. */
@@ -198,7 +192,7 @@ int rkr_blend_stencil(const rkr_canvas *canvas, const uint8_t *stencil, size_t s
     if (stencil == NULL || color == NULL) {
         return RKR_ERR_ARGUMENT;
     }
-    if (stencil_height > MAX_SIDE || stencil_width > MAX_SIDE) {
+    if (stencil_height > RKR_MAX_SIDE || stencil_width > RKR_MAX_SIDE) {
         return RKR_ERR_SHAPE;
     }
     if (!rkr_multiply(&pixels, (const size_t[]){stencil_height, stencil_width}, 2)) {

@@ -341,15 +341,9 @@ static int check_image(const uint8_t *data, size_t len, size_t height, size_t wi
     if (data == NULL || (channels != 1 && channels != 3 && channels != 4)) {
         return RKR_ERR_ARGUMENT;
     }
-    if (height == 0 || width == 0 || height > RKR_MAX_SIDE || width > RKR_MAX_SIDE ||
-        stride < width * channels) {
-        return RKR_ERR_SHAPE;
-    }
-    if (__builtin_mul_overflow(height, stride, bytes)) {
-        return RKR_ERR_OVERFLOW;
-    }
-    *bytes -= stride - width * channels;
-    return *bytes > len ? RKR_ERR_SHAPE : RKR_OK;
+    return rkr_is_side(height) && rkr_is_side(width)
+               ? rkr_check_rows(height, width * channels, stride, len, bytes)
+               : RKR_ERR_SHAPE;
 }
 
 /* The public functions: `order` has 3 entries for luma, else one for each channel of dst. */

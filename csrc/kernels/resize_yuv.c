@@ -227,41 +227,21 @@ static int resize(const job *j) {
     return RKR_OK;
 }
 
-/* The extent of `rows` rows of `count` samples, or of the result's pixels. */
-static int check_rows(const uint8_t *data, size_t len, size_t rows, size_t stride, size_t row_bytes,
-                      size_t *bytes) {
-    if (data == NULL) {
-        return RKR_ERR_ARGUMENT;
-    }
-    if (stride < row_bytes) {
-        return RKR_ERR_SHAPE;
-    }
-    if (__builtin_mul_overflow(rows, stride, bytes)) {
-        return RKR_ERR_OVERFLOW;
-    }
-    *bytes -= stride - row_bytes;
-    return *bytes > len ? RKR_ERR_SHAPE : RKR_OK;
-}
-
 static int check_channel(const rkr_yuv_image *src, size_t c, const uint8_t *dst, size_t dst_bytes) {
     const size_t step = src->step[c], sub_x = c > 0 ? 2 : 1;
     const size_t sub_y = c > 0 && src->halved_rows ? 2 : 1;
-    if (step != 1 && step != 2 && step != 4) {
+    if ((step != 1 && step != 2 && step != 4) || src->data[c] == NULL) {
         return RKR_ERR_ARGUMENT;
     }
     const size_t samples = (src->width + sub_x - 1) / sub_x;
     const size_t rows = (src->height + sub_y - 1) / sub_y;
     size_t bytes = 0;
-    const int status = check_rows(src->data[c], src->len[c], rows, src->stride[c],
-                                  (samples - 1) * step + 1, &bytes);
+    const int status =
+        rkr_check_rows(rows, (samples - 1) * step + 1, src->stride[c], src->len[c], &bytes);
     if (status != RKR_OK) {
         return status;
     }
     return rkr_overlap(src->data[c], bytes, dst, dst_bytes) ? RKR_ERR_OVERLAP : RKR_OK;
-}
-
-static bool is_side(size_t side) {
-    return 0 < side && side <= RKR_MAX_SIDE;
 }
 
 static bool is_flag(int value) {
@@ -275,13 +255,14 @@ int rkr_resize_yuv_uint8(const rkr_yuv_image *src, uint8_t *dst, size_t dst_len,
         (src->matrix != RKR_YUV_BT601 && src->matrix != RKR_YUV_BT709)) {
         return RKR_ERR_ARGUMENT;
     }
-    if (!is_side(src->height) || !is_side(src->width) || !is_side(dst_height) ||
-        !is_side(dst_width)) {
+    if (!rkr_is_side(src->height) || !rkr_is_side(src->width) || !rkr_is_side(dst_height) ||
+        !rkr_is_side(dst_width)) {
         return RKR_ERR_SHAPE;
     }
     size_t dst_bytes = 0;
-    int status =
-        check_rows(dst, dst_len, dst_height, dst_stride, dst_width * dst_channels, &dst_bytes);
+    int status = dst == NULL ? RKR_ERR_ARGUMENT
+                             : rkr_check_rows(dst_height, dst_width * dst_channels, dst_stride,
+                                              dst_len, &dst_bytes);
     for (size_t c = 0; status == RKR_OK && c < 3; c++) {
         status = check_channel(src, c, dst, dst_bytes);
     }

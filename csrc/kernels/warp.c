@@ -57,10 +57,8 @@ int rkr_warp_affine_uint8(const uint8_t *src, size_t src_len, size_t src_height,
         return RKR_ERR_ARGUMENT;
     }
     size_t bytes = 0, needed = 0;
-    if (src_height == 0 || src_width == 0 || src_height > RKR_MAX_SIDE ||
-        src_width > RKR_MAX_SIDE || dst_height == 0 || dst_width == 0 ||
-        dst_height > RKR_MAX_SIDE || dst_width > RKR_MAX_SIDE ||
-        src_stride < src_width * channels) {
+    if (!rkr_is_side(src_height) || !rkr_is_side(src_width) || !rkr_is_side(dst_height) ||
+        !rkr_is_side(dst_width) || src_stride < src_width * channels) {
         return RKR_ERR_SHAPE;
     }
     if (!rkr_multiply(&bytes, (const size_t[]){src_height, src_stride}, 2) ||

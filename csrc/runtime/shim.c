@@ -10,48 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Every function of the C API; 1: no runtime lacks it, so a library without it is
- * not an RKNN runtime. */
-#define FUNCTIONS(X)                  \
-    X(init, 1)                        \
-    X(destroy, 1)                     \
-    X(query, 1)                       \
-    X(run, 1)                         \
-    X(create_mem, 1)                  \
-    X(destroy_mem, 1)                 \
-    X(set_io_mem, 1)                  \
-    X(dup_context, 0)                 \
-    X(inputs_set, 0)                  \
-    X(set_batch_core_num, 0)          \
-    X(set_core_mask, 0)               \
-    X(wait, 0)                        \
-    X(outputs_get, 0)                 \
-    X(outputs_release, 0)             \
-    X(create_mem_from_phys, 0)        \
-    X(create_mem_from_fd, 0)          \
-    X(create_mem_from_mb_blk, 0)      \
-    X(create_mem2, 0)                 \
-    X(set_weight_mem, 0)              \
-    X(set_internal_mem, 0)            \
-    X(set_input_shape, 0)             \
-    X(set_input_shapes, 0)            \
-    X(mem_sync, 0)                    \
-    X(matmul_create, 0)               \
-    X(matmul_create_dynamic_shape, 0) \
-    X(matmul_set_io_mem, 0)           \
-    X(matmul_set_core_mask, 0)        \
-    X(matmul_set_quant_params, 0)     \
-    X(matmul_get_quant_params, 0)     \
-    X(matmul_set_dynamic_shape, 0)    \
-    X(matmul_run, 0)                  \
-    X(matmul_destroy, 0)              \
-    X(register_custom_ops, 0)         \
-    X(custom_op_get_op_attr, 0)
-
 struct rkr_library {
     void *handle;
 #define MEMBER(name, required) rknn_##name##_fn *name;
-    FUNCTIONS(MEMBER)
+    RKNN_FUNCTIONS(MEMBER)
 #undef MEMBER
 };
 
@@ -90,7 +52,7 @@ int rkr_library_open(const char *path, rkr_library **out, char *message, size_t 
         free(library);                                                                      \
         return RKR_ERR_LOAD;                                                                \
     }
-    FUNCTIONS(RESOLVE)
+    RKNN_FUNCTIONS(RESOLVE)
 #undef RESOLVE
     *out = library;
     return RKR_OK;
@@ -117,7 +79,7 @@ int rkr_library_has(const rkr_library *library, const char *function) {
     if (strcmp(function, "rknn_" #name) == 0) { \
         return library->name != NULL;           \
     }
-    FUNCTIONS(COMPARE)
+    RKNN_FUNCTIONS(COMPARE)
 #undef COMPARE
     return 0;
 }

@@ -20,7 +20,6 @@
 #include "emulator/convolution.h"
 #include "emulator/dpu_fast.h"
 #include "emulator/nodes.h"
-#include "emulator/pooling.h"
 #include "emulator/program.h"
 
 /* The decoder comes along here, with two of its functions replaced: the commands are kept when the
