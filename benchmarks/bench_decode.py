@@ -205,18 +205,16 @@ def numpy_nms(boxes, scores):
     return np.array(keep)
 
 
-def numpy_finish(boxes, objectness, scores):
-    best = scores.max(axis=-1)
-    class_id = scores.argmax(axis=-1)
-    confidence = best * objectness
-    passed = np.where(confidence >= CONF)
-    boxes, class_id, confidence = boxes[passed], class_id[passed], confidence[passed]
+def numpy_finish(boxes, scores, objectness=1):
+    """Return boxes, confidence, class and position of what remains."""
+    class_id, confidence = scores.argmax(axis=1), scores.max(axis=1) * objectness
+    passed = np.flatnonzero(confidence >= CONF)
     parts = []
-    for c in set(class_id.tolist()):
-        rows = np.where(class_id == c)
-        keep = numpy_nms(boxes[rows], confidence[rows])
-        parts.append((boxes[rows][keep], confidence[rows][keep], class_id[rows][keep]))
-    return [np.concatenate(column) for column in zip(*parts)]
+    for c in set(class_id[passed].tolist()):
+        rows = passed[class_id[passed] == c]
+        parts.append(rows[numpy_nms(boxes[rows], confidence[rows])])
+    kept = np.concatenate(parts)
+    return boxes[kept], confidence[kept], class_id[kept], kept
 
 
 def flat(x):
@@ -246,18 +244,18 @@ def upright(box):
 def numpy_split(raw, attrs):
     boxes = [upright(real_nchw(r, a)) for r, a in zip(raw[::3], attrs[::3])]
     scores = np.concatenate([flat(real_nchw(r, a)) for r, a in zip(raw[1::3], attrs[1::3])])
-    return numpy_finish(np.concatenate(boxes), np.ones(len(scores), np.float32), scores)
+    return numpy_finish(np.concatenate(boxes), scores)[:3]
 
 
 def numpy_single(raw, attrs):
     x = flat(real_nchw(raw[0], attrs[0]))
     half = x[:, 2:4] / 2
     boxes = np.concatenate([x[:, :2] - half, x[:, :2] + half], axis=1) * SIZE
-    return numpy_finish(boxes, np.ones(len(x), np.float32), x[:, 4:])
+    return numpy_finish(boxes, x[:, 4:])[:3]
 
 
 def numpy_anchors(raw, attrs):
-    boxes, objectness, scores = [], [], []
+    boxes, scores, objectness = [], [], []
     for tensor, attr, sizes in zip(raw, attrs, YOLOV5_ANCHORS):
         x = real_nchw(tensor, attr)
         x = x.reshape(3, 85, *x.shape[2:])
@@ -267,7 +265,7 @@ def numpy_anchors(raw, attrs):
         boxes.append(flat(np.concatenate([centre - half, centre + half], axis=1)))
         objectness.append(flat(x[:, 4:5]).ravel())
         scores.append(flat(x[:, 5:]))
-    return numpy_finish(*(np.concatenate(part) for part in (boxes, objectness, scores)))
+    return numpy_finish(*(np.concatenate(part) for part in (boxes, scores, objectness)))[:3]
 
 
 def numpy_faces(raw, attrs, anchors=priors()):  # noqa: B008

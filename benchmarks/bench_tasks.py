@@ -26,7 +26,7 @@ from bench_decode import (
     distances,
     flat,
     grid_of,
-    numpy_nms,
+    numpy_finish,
     real_nchw,
     split_tensors,
     upright,
@@ -107,18 +107,6 @@ def interpolation(n_cells, n_pixels):
     return np.maximum(0, 1 - np.abs(position[:, None] - np.arange(n_cells))).astype(np.float32)
 
 
-def finish(boxes, scores):
-    """Boxes, confidence, class and position of what remains."""
-    class_id, confidence = scores.argmax(axis=1), scores.max(axis=1)
-    passed = np.flatnonzero(confidence >= CONF)
-    parts = []
-    for c in set(class_id[passed].tolist()):
-        rows = passed[class_id[passed] == c]
-        parts.append(rows[numpy_nms(boxes[rows], confidence[rows])])
-    kept = np.concatenate(parts)
-    return boxes[kept], confidence[kept], class_id[kept], kept
-
-
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
@@ -128,7 +116,7 @@ def numpy_segmentation(raw, attrs):
     boxes = np.concatenate([upright(box) for box in real[:12:4]])
     scores = np.concatenate([flat(score) for score in real[1:12:4]])
     coefficients = np.concatenate([flat(c) for c in real[3:12:4]])
-    found = finish(boxes, scores)
+    found = numpy_finish(boxes, scores)
     prototypes = real[12][0]
     small = sigmoid(coefficients[found[3]] @ prototypes.reshape(PROTOTYPES, -1))
     weights = interpolation(prototypes.shape[1], SIZE)
@@ -144,7 +132,7 @@ def numpy_pose(raw, attrs):
     boxes = np.concatenate([upright(x[:, :64]) for x in real])
     scores = np.concatenate([flat(sigmoid(x[:, 64:])) for x in real])
     points = raw[3].transpose(0, 1, 4, 2, 3).reshape(-1, *raw[3].shape[2:4])[:KEYPOINTS]
-    found = finish(boxes, scores)
+    found = numpy_finish(boxes, scores)
     return (*found[:3], points.astype(np.float32)[..., found[3]].transpose(2, 0, 1))
 
 

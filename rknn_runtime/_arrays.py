@@ -229,7 +229,6 @@ def are_same(known: Sequence[weakref.ref[Array]], arrays: Sequence[Array]) -> bo
 
 
 def _span(array: Array) -> tuple[int, int]:
-    """Return the begin and end of a contiguous array in memory."""
     begin = int(_cast("uintptr_t", _from_buffer(array)))
     return begin, begin + array.nbytes
 

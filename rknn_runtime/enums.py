@@ -49,24 +49,9 @@ class TensorType(IntEnum):
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype of one element."""
-        name = _NUMPY_NAMES.get(self.name)
-        if name is None:
+        if self.name in ("INT4", "BFLOAT16"):
             raise TypeError(f"NumPy has no dtype for {self.name} elements")
-        return np.dtype(name)
-
-
-_NUMPY_NAMES = {
-    "FLOAT32": "float32",
-    "FLOAT16": "float16",
-    "INT8": "int8",
-    "UINT8": "uint8",
-    "INT16": "int16",
-    "UINT16": "uint16",
-    "INT32": "int32",
-    "UINT32": "uint32",
-    "INT64": "int64",
-    "BOOL": "bool",
-}
+        return np.dtype(self.name.lower())
 
 
 class QuantType(IntEnum):

@@ -126,7 +126,6 @@ def unpack_int4(packed: Array, *, out: Array | None = None) -> Array:
 
 
 def _sizes(k: Any, n: Any, tile_k: Any, tile_n: Any, segment_k: Any) -> tuple[int, ...]:
-    """Check the numbers of tiles and return them as C takes them."""
     k = as_int(k, "k", 1, MAX_DIMENSION)
     n = as_int(n, "n", 1, MAX_DIMENSION)
     tile_k = as_int(tile_k, "tile_k", 1, MAX_DIMENSION)

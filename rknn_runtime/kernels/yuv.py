@@ -214,7 +214,6 @@ def _planar(image: Any, color: str) -> tuple[list[_Channel], tuple[int, int]]:
 
 
 def _split(frame: NDArray[np.uint8], color: str) -> list[NDArray[np.uint8]]:
-    """Return the planes of a frame in one array, as views."""
     rows, width = frame.shape if frame.ndim == 2 else (0, 0)
     height = rows // 3 * 2
     if rows % 3 or width % 2 or not _is_size(height, width):

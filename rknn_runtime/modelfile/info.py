@@ -97,7 +97,6 @@ class ModelInfo(ModelHeader):
     variants: tuple[ShapeVariant, ...]
 
     def _repr_html_(self) -> str:
-        """Show SoC, operators, inputs and outputs in a notebook."""
         facts = [
             ("SoC", self.soc),
             ("toolkit", self.toolkit_version),

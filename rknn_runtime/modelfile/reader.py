@@ -229,7 +229,6 @@ def indices_of(vector: Any, count: int) -> tuple[int, ...]:
 
 
 def _header(model: Any) -> dict[str, Any]:
-    """Read the fields of a `ModelHeader`."""
     header = ffi.new("rkr_model_header *")
     check_status(lib.rkr_read_header(model, header), model)
     toolkit, _, compiler = text_of(header.toolkit).partition("(")
@@ -293,7 +292,6 @@ def _info(model: Any, header: ModelHeader, runtime_version: str, file_bytes: int
 
 
 def _ports(model: Any, graph: Any, is_output: int, rules: Any) -> tuple[Any, ...]:
-    """Describe the inputs, or the outputs, of a graph."""
     from rknn_runtime.modelfile.attributes import describe
 
     count = graph.n_outputs if is_output else graph.n_inputs
@@ -313,7 +311,6 @@ def _ports(model: Any, graph: Any, is_output: int, rules: Any) -> tuple[Any, ...
 
 
 def _operators(model: Any) -> dict[str, int]:
-    """Count the nodes of the first graph by operator."""
     graph, node = read_graph(model), ffi.new("rkr_model_node *")
     found: dict[str, int] = {}
     for index in range(graph.n_nodes):

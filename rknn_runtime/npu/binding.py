@@ -139,7 +139,6 @@ class Binding:
         return self._array
 
     def _remember(self) -> None:
-        """Take the private array, over the private bytes."""
         data = self.memory.span.private()
         self._bytes, self._array = data, self._view_of(data)
 
@@ -152,7 +151,6 @@ class Binding:
         return begin, begin + self.memory.size_bytes, f"the memory of {self.name}"
 
     def _drop(self) -> None:
-        """Drop the private arrays."""
         self._bytes = self._array = None
 
     def forget(self) -> None:

@@ -303,7 +303,9 @@ class Context:
         if not self._session.is_open:
             raise ClosedError(f"the {self.what} is closed")
         if self.flight is not None:
-            self._check_flight(self.flight)
+            if self._session.in_flight and self.flight() is not None:
+                raise RuntimeError("a run is in flight: wait for it first, or close the model")
+            self.land()  # its `Flight` was dropped
         if self._orphans:
             self._owned.destroy_orphans()
 
@@ -312,12 +314,6 @@ class Context:
         self.check_open()
         if self.paused:
             raise RuntimeError(f"the {self.what} cannot run: {self.paused}")
-
-    def _check_flight(self, flight: weakref.ref[Any]) -> None:
-        """Refuse any other call during a run; wait for a run whose `Flight` was dropped."""
-        if self._session.in_flight and flight() is not None:
-            raise RuntimeError("a run is in flight: wait for it first, or close the model")
-        self.land()
 
     def start(self, frame_id: int, fence_fd: int) -> int:
         """Begin a run, inside ``with context.lock``, once `flight` is set; return its status."""

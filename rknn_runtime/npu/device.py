@@ -55,7 +55,6 @@ def check_heap(runtime: Runtime | None) -> None:
 
 
 def _nodes() -> list[str]:
-    """Device nodes that may be the NPU's."""
     nodes = [RKNPU] if os.path.exists(RKNPU) else []
     try:
         names = sorted(os.listdir(DRI))
@@ -80,7 +79,6 @@ def _may_use(node: str) -> bool:
 
 
 def _permissions(node: str) -> str:
-    """Describe who may use a node."""
     try:
         status = os.stat(node)
     except OSError as error:

@@ -339,7 +339,6 @@ class GeneralModel(LoadedModel):
     def _output_arrays(
         self, float_outputs: bool, out: Sequence[Array | None] | None, places: Sequence[int]
     ) -> list[Array]:
-        """Check the arrays for the outputs, or make them."""
         if out is None and isinstance(places, range):  # of all outputs
             return (self._float_results if float_outputs else self._raw_results).arrays()
         if out is None:
@@ -351,7 +350,6 @@ class GeneralModel(LoadedModel):
         ]
 
     def _set(self, handle: int, inputs: Sequence[Array]) -> None:
-        """Hand the inputs to the runtime, which copies them."""
         # `kept` lives until the runtime has copied the arrays.
         kept = [taker.fill(array) for taker, array in zip(self._takers, inputs)]
         status = lib.rkr_inputs_set(self._context.handle, handle, len(inputs), self._input_structs)

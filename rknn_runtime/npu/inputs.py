@@ -211,7 +211,6 @@ class Intake:
             np.copyto(target, values)
 
     def _elements(self, values: Array) -> Array:
-        """Normalise and quantize."""
         if values.dtype != _FLOAT32:
             values = values.astype(_FLOAT32)
         if self._normalisation is not None:

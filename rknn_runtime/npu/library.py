@@ -218,7 +218,6 @@ def _candidates(wanted: str | None) -> Iterator[str]:
 
 
 def _folders() -> list[str]:
-    """Return the usual folders."""
     import sysconfig  # only here, where nobody waits for the import
 
     return folders(sysconfig.get_config_var("MULTIARCH"), struct.calcsize("P") == 8)
@@ -301,7 +300,6 @@ def fault_of_file(path: str) -> str | None:
 
 
 def _linkers_files(name: str) -> Iterator[str]:
-    """Return the files that the dynamic linker may find for a name."""
     paths = [os.path.join(folder, name) for folder in _folders()]
     paths += [
         os.path.join(folder, name)

@@ -174,7 +174,6 @@ class LoadedModel(Closing):
         self._warn_of_cpu()
 
     def _warn_of_cpu(self) -> None:
-        """Say when most of a model runs on the CPU."""
         places = [p for p in self.placement or () if p.on_npu or not p.only_moves]
         on_cpu = [place for place in places if not place.on_npu]
         if 2 * len(on_cpu) > len(places):
@@ -296,7 +295,6 @@ class LoadedModel(Closing):
         return f"<{type(self).__name__} {inputs} -> {outputs}{computed}>"
 
     def _repr_html_(self) -> str:
-        """Show inputs and outputs in a notebook."""
         return ports_html(self.inputs, self.outputs)
 
     @property

@@ -74,7 +74,6 @@ class Matrix:
             )
 
     def _holds(self) -> bool:
-        """Whether the dimensions in memory are as expected."""
         rows, columns = self.shape
         stored = self.stored_shape
         if not self._is_native:
@@ -284,7 +283,6 @@ class Matmul(Closing):
             raise
 
     def _describe(self, segment_k: int | None) -> None:
-        """Read the runtime's description of the matrices, for every m."""
         a, b, c = self.dtype.elements
         b_layout, ac_layout = self._kind.b_layout, self._kind.ac_layout
         self._of_m: dict[int, tuple[Matrix, Matrix, int]] = {}

@@ -203,7 +203,6 @@ def check(soc: str, k: int, n: int, kind: MatmulKind) -> None:
 
 
 def _check_scales(soc: str, rules: MatmulSoc, kind: MatmulKind) -> None:
-    """Refuse scales that B of a type cannot have."""
     dtype = kind.dtype
     if kind.b_scales is MatrixScales.PER_COLUMN and dtype not in rules.per_column:
         raise UnavailableError(f"b_scales: {dtype.name} has no scale per column on {soc}")

@@ -196,7 +196,6 @@ class OutputBinding(Binding):
         return self._real(values, out)
 
     def _real(self, values: Array, out: Array) -> Array:
-        """Turn values in logical order into float32."""
         if self.dtype == _FLOAT16:
             return quantization.float16_to_float32(values, out)
         if self._is_quantized and self.dtype in _QUANTIZED:

@@ -88,7 +88,6 @@ class _RecordTask:
         self._task, self._options = task, options
 
     def __call__(self, model: Model) -> Callable[..., dict[str, Any]]:
-        """Return the function that makes a record of an image."""
         reader = TASKS[self._task].load()(model, **self._options)
 
         def read(image: Any, **each: Any) -> dict[str, Any]:
@@ -357,14 +356,11 @@ def _hash(data: bytes) -> str:
 
 
 class _Format(NamedTuple):
-    """How the records of a chunk are kept in a file."""
-
     suffix: str
     written: Callable[[Records], bytes]
     read: Callable[[bytes], list[dict[str, Any]]]
 
     def keep(self, path: Path, records: Records) -> None:
-        """Write a file that appears at `path` whole or not at all."""
         replace_file(path, self.written(records))
 
     def kept(self, path: Path, chunk: tuple[Any, ...]) -> list[dict[str, Any]] | None:

@@ -163,7 +163,6 @@ class _Window:
             return not self._is_over
 
     def add(self, frame: Any, address: int | None, job: Future[Any] | FrameJob) -> None:
-        """Append a frame, the address of its array, and its future result."""
         entry = _Entry(frame, address, job)
         with self.lock:
             if self._is_over:
@@ -203,7 +202,6 @@ class _Window:
             self._tell()
 
     def has(self, address: int) -> bool:
-        """Whether a frame that was not returned yet begins at an address."""
         with self.lock:
             return address in [entry.address for entry in self._entries]
 
@@ -221,7 +219,6 @@ class _Window:
             self._news.acquire()
 
     def end(self) -> None:
-        """Note that no frame follows."""
         with self.lock:
             self._is_over = True
             self._tell()

@@ -121,7 +121,6 @@ class Pool(Closing):
         contexts: int | None,
         core_masks: Sequence[CoreMask | None] | None,
     ) -> None:
-        """Make the contexts."""
         if contexts is not None and core_masks is not None:
             raise ValueError("contexts, core_masks: expected one of them, got both")
         if contexts is not None:
@@ -402,7 +401,6 @@ class Pool(Closing):
             self._end(timeout)
 
     def _end(self, timeout: float | None) -> None:
-        """Wait for the workers and close the models."""
         end = None if timeout is None else monotonic() + timeout
         for worker in self._workers:
             if not worker.join(None if end is None else max(0.0, end - monotonic())):

@@ -30,12 +30,7 @@ class Classifier(ImageModel):
         softmax: Whether scores are logits. None: see `ClassificationDecoder`.
         input_color: Channel order that the model was converted for; see `Detector`.
 
-    Attributes:
-        model: The model.
-        decoder: The decoder of its output.
-        labels: Names of the classes, or None.
-        input_size: Height and width of the model's input in pixels.
-        input_color: Channels of the model's input: ``"RGB"``, ``"BGR"`` or ``"GRAY"``.
+    Attributes are as for `Detector`: `model`, `decoder`, `labels`, `input_size`, `input_color`.
 
     Raises:
         OSError: The file of labels cannot be read.

@@ -339,7 +339,6 @@ class Detections:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Show the objects, at most 20 of them, as a table in a notebook."""
         shown = self[:_SHOWN]
         boxes = [[f"{v:.1f}" for v in box] for box in shown.xyxy.tolist()]
         rows = [
@@ -730,7 +729,6 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _extras(found: Detection | Detections) -> list[str]:
-    """Describe masks, keypoints and corners."""
     extras = []
     if found.mask is not None:
         height, width = found.mask.shape[-2:]
@@ -772,7 +770,6 @@ def _selection(index: Any, n: int) -> NDArray[Any]:
 
 
 def _count(keypoints: NDArray[Any] | None) -> int | None:
-    """Return the number of keypoints of each object."""
     return None if keypoints is None else keypoints.shape[1]
 
 
@@ -792,7 +789,6 @@ def _in_json(
     tracks: bool,
     mask: Cell | None,
 ) -> Table:
-    """Return the table of `Detections.to_json`."""
     cells = [Cell('{"class_id": ')]
     if labels is not None:
         from json.encoder import encode_basestring
@@ -819,7 +815,6 @@ def _in_json(
 def _in_csv(
     labels: tuple[Any, ...] | None, points: int | None, corners: bool, pixels: bool, tracks: bool
 ) -> tuple[str, Table]:
-    """Return the titles and the table of `Detections.to_csv`."""
     titles, cells = ["class_id"], [Cell("")]
     if labels is not None:
         titles.append("label")
@@ -843,7 +838,6 @@ def _in_csv(
 
 @lru_cache(16)
 def _in_yolo(width: int, height: int, corners: bool, points: int | None, scores: bool) -> Table:
-    """Return the table of `Detections.to_yolo`, but for masks."""
     sides = (width, height)
     if corners:
         return _yolo_lines([Cell(" ", (4, 2), None, sides)], scores)
@@ -891,13 +885,11 @@ def _runs(mask: NDArray[np.bool_]) -> tuple[Any, int]:
 
 
 def _run_lengths(mask: NDArray[np.bool_]) -> list[int]:
-    """Return the runs as numbers."""
     lengths: list[int] = ffi.unpack(*_runs(mask))
     return lengths
 
 
 def _compressed(mask: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return the runs in COCO's compressed form."""
     runs, count = _runs(mask)
     text = _uncleared("char[]", 7 * count)
     size = lib.rkr_compress_runs(runs, count, text)

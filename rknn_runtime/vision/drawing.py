@@ -189,7 +189,6 @@ def _check_places(
     mask: NDArray[np.bool_] | None,
     places: dict[str, NDArray[np.float32] | None],
 ) -> None:
-    """Refuse infinite coordinates, NaN, and masks of another size than the image."""
     for name, values in places.items():
         if values is not None and not np.isfinite(values).all():
             raise ValueError(f"{name}: expected finite numbers, got a NaN or an infinity")
@@ -247,7 +246,6 @@ def _font_path(font: Any) -> str | None:
 
 
 def _letter_size(sides: int, boxes: NDArray[np.float32]) -> int:
-    """Return the height of letters for an image and the boxes in it."""
     size = sides * 0.0095 + 5
     if len(boxes) > 1:
         # NumPy's median takes ten times as long on few values.
@@ -411,7 +409,6 @@ class _Font:
         return text.encode("latin-1", "replace").decode("latin-1") if self._is_bitmap else text
 
     def _width(self, text: str) -> int:
-        """Return the width of a text in pixels."""
         left, _, right, _ = self._box(self._known(text))
         return (right - left) * self._scale
 

@@ -377,7 +377,6 @@ def placed(
 
 
 def _refuse(status: int, transform: LetterboxTransform) -> None:
-    """Raise for the status of a kernel."""
     sides = (*transform.image_size, *transform.size)
     if status == lib.RKR_ERR_SHAPE and max(sides) > MAX_SIDE:
         raise ValueError(

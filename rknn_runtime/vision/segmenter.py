@@ -40,12 +40,7 @@ class Segmenter(ImageModel):
         pad_value: 0..255 around the image.
         stretch: Fill the model's input and ignore proportions.
 
-    Attributes:
-        model: The model.
-        decoder: The decoder of its output.
-        labels: Names of the classes, or None.
-        input_size: Height and width of the model's input in pixels.
-        input_color: Channels of the model's input: ``"RGB"``, ``"BGR"`` or ``"GRAY"``.
+    Attributes are as for `Detector`: `model`, `decoder`, `labels`, `input_size`, `input_color`.
 
     Raises:
         OSError: The file of labels cannot be read.

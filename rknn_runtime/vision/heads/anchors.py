@@ -220,7 +220,6 @@ def _checked_anchors(anchors: Anchors) -> Array:
 
 
 def _anchors_of(scales: list[_Scale], given: Array | None) -> Array:
-    """Return the anchors of these scales."""
     known = {3: YOLOV5_ANCHORS, 4: YOLOV5_P6_ANCHORS}
     if given is None:
         if len(scales) not in known:

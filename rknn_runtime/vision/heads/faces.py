@@ -182,8 +182,6 @@ def read_single_faces(outputs: Outputs, input_size: Size) -> SingleForm | str:
 
 
 class _FaceDecoder(Decoder):
-    """Results with points."""
-
     num_classes = 1
     _points: Any = None
 
@@ -206,7 +204,6 @@ class _FaceDecoder(Decoder):
         self._points = grids
 
     def results(self, transform: LetterboxTransform | None) -> Detections:
-        """Return the results of the last decoding with their points."""
         n = self._out.count
         if self._points is None:
             return super().results(transform)

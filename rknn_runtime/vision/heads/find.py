@@ -88,8 +88,6 @@ Reader = Callable[..., Union[Fit, str]]
 
 
 class _Form(NamedTuple):
-    """One form of heads."""
-
     name: str
     #: Called with outputs, input size and options.
     make: Callable[..., Decoder]

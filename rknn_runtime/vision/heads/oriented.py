@@ -86,15 +86,12 @@ def read_oriented_single(
 
 
 class _OrientedDecoder(Decoder):
-    """Results with corners."""
-
     def _allocate_results(self, n: int) -> None:
         super()._allocate_results(n)
         self._corners = np.empty((n, 4, 2), np.float32)
         self._out.corners = pointer(self._corners)
 
     def results(self, transform: LetterboxTransform | None) -> Detections:
-        """Return the results of the last decoding with their corners."""
         n = self._out.count
         corners = self._corners[:n].copy()
         if transform is not None:

@@ -43,14 +43,6 @@ class Part(NamedTuple):
             binding.add(view, n, self.height, self.width, cells, n, offset)
 
 
-def stride_of(rows: int, columns: int, input_size: Size) -> int | None:
-    """Return the usual stride whose cells, the last ones perhaps cut off, are such a grid."""
-    for stride in _STRIDES:
-        if (rows, columns) == cells_of(input_size, stride):
-            return stride
-    return None
-
-
 def cells_of(input_size: Size, stride: int) -> Size:
     """Return the rows and columns of cells that cover an input."""
     return -(-input_size[0] // stride), -(-input_size[1] // stride)
@@ -115,11 +107,10 @@ def channels_of(attr: TensorAttr) -> int:
 
 def _next_stride(place: tuple[int, ...], per_cell: int, input_size: Size, last: int) -> int | None:
     """Return the stride of a grid or of rows that follows a finer one."""
-    if len(place) == 2:
-        return stride_of(place[0], place[1], input_size)
     for stride in _STRIDES:
-        rows, columns = cells_of(input_size, stride)
-        if stride > last and place[0] == rows * columns * per_cell:
+        rows, columns = cells = cells_of(input_size, stride)
+        is_next = stride > last and place == (rows * columns * per_cell,)
+        if place == cells or is_next:
             return stride
     return None
 

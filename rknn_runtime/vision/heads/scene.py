@@ -91,7 +91,6 @@ def _covers(grid: tuple[int, ...], size: Size) -> bool:
 
 
 def _add_view(binding: OutputViews, form: SceneForm, view: Any) -> None:
-    """Describe the cells of an output."""
     channels = form.channels or 1
     stored = form.output.stored
     if form.channels_last or len(form.output.shape) == 3:

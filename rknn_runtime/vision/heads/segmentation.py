@@ -156,8 +156,6 @@ def _prototypes(outputs: Outputs) -> TensorAttr | str:
 
 
 class _SegmentationDecoder(Decoder):
-    """Results with masks."""
-
     _masks: _Masks
 
     def _add_task(self, form: SegmentationForm) -> None:
@@ -172,7 +170,6 @@ class _SegmentationDecoder(Decoder):
         self._masks = _Masks(self._binding(form.prototypes), grids, self.input_size)
 
     def results(self, transform: LetterboxTransform | None) -> Detections:
-        """Return the results of the last decoding with their masks."""
         return self._masks.add(self, self._out.count, transform)
 
 

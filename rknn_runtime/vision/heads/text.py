@@ -238,7 +238,6 @@ class TextLineDecoder(FrameDecoder["tuple[str, float]"]):
         return text, float(self._confidence[:n].mean()) if n else 0.0
 
     def _probabilities(self, values: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the scores of all steps as probabilities."""
         scores = np.nan_to_num(values.astype(np.float64))
         sums, is_auto = scores.sum(axis=1), self._softmax == lib.RKR_SOFTMAX_AUTO
         is_one = is_auto and bool((scores >= 0).all() and (abs(sums - 1) < 0.02).all())

@@ -98,7 +98,10 @@ class YoloxDecoder(Decoder):
         self.num_classes = form.num_classes
         self.logits = bool(logits)
         if form.one is None:
-            self._add_scales(form.scales)
+            self._grids = ffi.new("rkr_yolo_grid[]", len(form.scales))
+            for grid, attr in zip(self._grids, form.scales):
+                grid.stride_y, grid.stride_x = strides_of(attr, input_size)
+                self._binding(attr).add_grid(grid.view, *grid_of(attr))
         else:
             self._add_runs(outputs[0], form.one, strides)
             self.symptoms = coarse(outputs[0])
@@ -109,12 +112,6 @@ class YoloxDecoder(Decoder):
             n_classes=self.num_classes,
             sigmoid=self.logits,
         )
-
-    def _add_scales(self, scales: Outputs) -> None:
-        self._grids = ffi.new("rkr_yolo_grid[]", len(scales))
-        for grid, attr in zip(self._grids, scales):
-            grid.stride_y, grid.stride_x = strides_of(attr, self.input_size)
-            self._binding(attr).add_grid(grid.view, *grid_of(attr))
 
     def _add_runs(
         self, output: TensorAttr, form: Predictions, strides: Sequence[int] | None
