@@ -34,12 +34,7 @@ class FileView:
         return self._size
 
     def __getitem__(self, part: slice) -> bytes:
-        """Return bytes, fewer than were asked for at the end of the file.
-
-        Raises:
-            OSError: They cannot be read.
-            ValueError: The file became shorter.
-        """
+        """Return bytes, fewer than were asked for at the end of the file; raise as `read_into`."""
         start, stop, _ = part.indices(self._size)
         number = start // _BLOCK_BYTES
         base = number * _BLOCK_BYTES
@@ -95,14 +90,9 @@ class FileView:
 
 @contextmanager
 def opened_file(path: str | os.PathLike[str], most_bytes: int) -> Iterator[FileView]:
-    """Open a regular file for the time of a ``with`` block.
+    """Open a regular file of at most `most_bytes` for the time of a ``with`` block.
 
-    Args:
-        path: Of the file.
-        most_bytes: Its largest size.
-
-    Yields:
-        Its bytes. Call `FileView.check_unchanged` after the last read.
+    Call `FileView.check_unchanged` after the last read.
 
     Raises:
         OSError: It cannot be opened.
@@ -122,11 +112,7 @@ def opened_file(path: str | os.PathLike[str], most_bytes: int) -> Iterator[FileV
 
 
 def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
-    """Read a regular file whole.
-
-    Args:
-        path: Of the file.
-        most_bytes: Its largest size.
+    """Read a regular file of at most `most_bytes` whole.
 
     Raises:
         OSError: It cannot be read.
@@ -139,11 +125,7 @@ def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
 
 
 def read_kernel_file(path: str | os.PathLike[str]) -> bytes:
-    """Read a file of /proc or /sys, whose size is unknown; only the beginning of a large one.
-
-    Returns:
-        The bytes; none if the file does not exist, may not be read, or is not regular.
-    """
+    """Read a file of /proc or /sys, or its beginning; nothing if no regular one can be read."""
     try:
         descriptor = _opened(os.fsdecode(path))
         with open(descriptor, "rb") as file:
@@ -176,13 +158,9 @@ def _refuse_irregular(name: str, mode: int) -> None:
 def replace_file(path: str | os.PathLike[str], content: bytes, mode: int = 0o666) -> None:
     """Write a file whole or not at all, through a new file in its folder.
 
-    A file that exists keeps its permissions, and a link its target. A device such as
-    ``/dev/stdout`` is written in place, as is a file in a folder where nothing may be made.
-
-    Args:
-        path: Of the file.
-        content: Its bytes.
-        mode: Permissions of a new file, without the bits of the umask.
+    A file that exists keeps its permissions, and a link its target; a new one gets `mode` without
+    the bits of the umask. A device such as ``/dev/stdout`` is written in place, as is a file in a
+    folder where nothing may be made.
 
     Raises:
         OSError: It cannot be written; the old file is unchanged.
@@ -201,10 +179,6 @@ def replaced_file(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[s
 
     It is in the folder of `path` and has its ending. After an exception the old file is unchanged.
     What `replace_file` writes in place has its own name.
-
-    Args:
-        path: Of the file.
-        mode: Permissions of a new file, without the bits of the umask.
     """
     target = os.path.realpath(path)
     folder, name = os.path.split(target)

@@ -62,11 +62,7 @@ class Runtime(NamedTuple):
 
 
 def runtime_in(library: str | os.PathLike[str]) -> Runtime | None:
-    """Find which runtime a library file is, from the version text in it.
-
-    Returns:
-        The runtime, or None when the file cannot be read or has no such text.
-    """
+    """Find which runtime a library file is, from the version text in it; None: there is none."""
     try:
         with opened_file(library, MAX_LIBRARY_BYTES) as data:
             for start in range(0, len(data), CHUNK_BYTES):
@@ -82,17 +78,7 @@ def runtime_in(library: str | os.PathLike[str]) -> Runtime | None:
 
 
 def problems(header: Facts, *, soc: Soc | None = None, runtime: Runtime | None = None) -> list[str]:
-    """List the reasons why a model cannot run.
-
-    Args:
-        header: Of the model, or its file.
-        soc: Of the machine; None: unknown, nothing is said about it.
-        runtime: Of the process; None: unknown, nothing is said about it.
-
-    Returns:
-        Sentences that say what does not fit and what to do; none when nothing is known
-        to be wrong.
-    """
+    """List why a model cannot run, and what to do; nothing about an unknown SoC or runtime."""
     found = []
     if soc is not None and header.npu != soc.npu:
         found.append(
@@ -128,11 +114,7 @@ def check_loadable(
 ) -> None:
     """Refuse a model that the runtime would refuse, with the reason.
 
-    Args:
-        file: The model.
-        name: What the message calls it; may be empty.
-        runtime: The loaded runtime; None: unknown.
-        zero_copy: It is to run as `Model` runs it, not as `GeneralModel` does.
+    `zero_copy`: it is to run as `Model` runs it, not as `GeneralModel` does.
     """
     found = problems(file, soc=soc_of_this_machine(), runtime=runtime)
     if not found and runtime is not None and runtime.name == FULL_RUNTIME:
@@ -156,11 +138,7 @@ def check_loadable(
 
 
 def suspects(file: ModelFile, call: str) -> str:
-    """Name the operators of a model on which librknnmrt fails, for the error message.
-
-    Returns:
-        A sentence; empty for other runtimes, and when nothing is known.
-    """
+    """Name the operators of a model on which librknnmrt fails, for the error message, if any."""
     if file.runtime != MINI_RUNTIME:
         return ""
     try:
@@ -176,17 +154,10 @@ def suspects(file: ModelFile, call: str) -> str:
 
 
 def newer_toolkit(header: Facts, runtime: Runtime | None) -> str:
-    """Say that a model comes from a toolkit that is newer than the runtime.
+    """Say that a model comes from a toolkit that is newer than the runtime; empty: not known.
 
-    Most such models run all the same; some fail or end the process, as YOLO26 by toolkit 2.3.2
-    does in librknnrt 2.3.0.
-
-    Args:
-        header: Of the model.
-        runtime: The loaded runtime; None: unknown.
-
-    Returns:
-        A sentence; empty when it is not newer, or nobody knows.
+    Most such models run all the same; some fail or end the process, as YOLO26 by toolkit 2.3.2 does
+    in librknnrt 2.3.0.
     """
     if runtime is None or header.toolkit_version == ".".join(map(str, runtime.version)):
         return ""  # before a pattern is compiled

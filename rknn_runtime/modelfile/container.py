@@ -26,15 +26,9 @@ _ERROR_BYTES = 320
 
 
 def opened(model: ModelSource) -> AbstractContextManager[Buffer]:
-    """Open a file, or view bytes, for the time of a ``with`` block.
+    """Open a file, or view bytes, for the time of a ``with`` block. Nothing may hold on to them.
 
     Of a file only the parts are read that are asked for.
-
-    Args:
-        model: A path (``str`` or path-like), or the bytes of a model.
-
-    Returns:
-        A manager of the content. Nothing may hold on to that.
     """
     if isinstance(model, (bytes, bytearray, memoryview)):
         return _bytes_view(model)
@@ -45,16 +39,10 @@ def opened(model: ModelSource) -> AbstractContextManager[Buffer]:
 def loaded(model: ModelSource, *, check: bool = True) -> Iterator[memoryview]:
     """Read a model into memory for the time of a ``with`` block: what ``rknn_init`` takes.
 
-    The runtime gets the bytes that were checked, even if the file changes. The memory goes back
-    to the system at the end.
-
-    Args:
-        model: A path, or the bytes of a model.
-        check: Refuse files that do not begin like an RKNN model before reading them whole.
-
-    Yields:
-        The content, writable where it comes from a file: rknn_init takes memory that is not
-        const. Nothing may hold on to it.
+    The runtime gets the bytes that were checked, even if the file changes. They are writable where
+    they come from a file, as rknn_init takes memory that is not const. The memory goes back to the
+    system at the end, so that nothing may hold on to it. With `check`, files are refused that do
+    not begin like an RKNN model, before they are read whole.
     """
     if isinstance(model, (bytes, bytearray, memoryview)):
         with _bytes_view(model) as flat:
@@ -154,11 +142,7 @@ def check_format(data: Buffer, *, signatures_only: bool = False) -> None:
 
 @contextmanager
 def open_model(data: Buffer | bytes) -> Iterator[Any]:
-    """Open a model in C for the time of a ``with`` block.
-
-    Yields:
-        The ``rkr_model *``.
-    """
+    """Open a model in C for the time of a ``with`` block, and yield the ``rkr_model *``."""
     error, out = ffi.new("char[]", _ERROR_BYTES), ffi.new("rkr_model **")
     with _located(data) as where:
         _check(lib.rkr_open_model(*where, out, error, _ERROR_BYTES), error)

@@ -63,12 +63,7 @@ SOCS = {soc.name: soc for soc in _socs()}
 
 
 def known_version(runtime: str, version: str | None) -> str:
-    """Return the version of a vendor's library that a caller wants described.
-
-    Args:
-        runtime: ``librknnrt`` or ``librknnmrt``.
-        version: ``"1.5.2"``; None for the newest known.
-    """
+    """Return the version of a vendor's library that a caller wants described; None: the newest."""
     known = RUNTIME_VERSIONS[runtime]
     if version is None:
         return known[0]

@@ -50,11 +50,7 @@ class Elf(NamedTuple):
 
 
 def read(path: str) -> Elf | None:
-    """Read an ELF file's header.
-
-    Returns:
-        None when the file is no ELF file, or is damaged.
-    """
+    """Read an ELF file's header; None if it is no ELF file, or damaged."""
     try:
         with opened_file(path, _MAX_BYTES) as data:
             return _parse(data)
@@ -132,13 +128,10 @@ def _string(data: FileView, offset: int) -> str:
 
 
 def cut_short(path: str) -> str | None:
-    """Say that a library file lacks its end, as after an interrupted copy.
+    """Say that a library file lacks its end, as after an interrupted copy; None: it does not.
 
     The dynamic linker would map the missing part, too, and the process would end by SIGBUS, often
     inside dlopen.
-
-    Returns:
-        The fault; None if everything that gets mapped is there, or it is no ELF file.
     """
     elf = read(path)
     size = os.stat(path).st_size
@@ -148,11 +141,7 @@ def cut_short(path: str) -> str | None:
 
 
 def mismatch(path: str) -> str | None:
-    """Say why this process cannot load a library file.
-
-    Returns:
-        The reason in words, or None when its header shows none.
-    """
+    """Say why this process cannot load a library file; None: its header shows no reason."""
     elf = read(path)
     if elf is None:
         return "not an ELF shared library"

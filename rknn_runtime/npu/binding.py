@@ -78,12 +78,7 @@ class Binding:
         return self._memory is not None
 
     def memory_after(self, before: Binding | None, is_outside: bool) -> TensorMemory | None:
-        """Return the memory to bind, after the shape changed or at first.
-
-        Returns:
-            The memory of ``before`` if it is large enough, else a new one. None: the caller has
-            to bind one.
-        """
+        """Return the memory to bind, at first or in a new shape; None: the caller binds one."""
         memory = None
         if before is not None:
             memory, self.is_own, self.is_synced = before._memory, before.is_own, before.is_synced
@@ -354,10 +349,8 @@ class BoundTensors:
     def share_cores(self, cores: Any, masks: Sequence[int], place: int) -> None:
         """Let each run choose the mask of cores that is free first, inside ``with context.lock``.
 
-        Args:
-            cores: ``rkr_cores *``, which counts the runs of all models on these cores.
-            masks: The masks to choose from.
-            place: Position of the mask that the runtime was told last.
+        The ``rkr_cores *`` counts the runs of all models on these cores; `place` is the position of
+        the mask that the runtime was told last.
         """
         native = self._native
         self._cores = cores, ffi.new("uint32_t[]", masks)

@@ -221,12 +221,9 @@ class Context:
         self._finalizer = weakref.finalize(self, owned.finalize)
 
     def initialise(self, model: Any, flags: int, extend: Any = ffi.NULL) -> None:
-        """Load a model.
+        """Load a model's bytes, from any contiguous buffer; None duplicates the parent.
 
-        Args:
-            model: The model's bytes, any contiguous buffer; None duplicates the parent.
-            flags: Of ``rknn_init``.
-            extend: ``rknn_init_extend *`` or NULL; not NULL with a parent.
+        `extend` is an ``rknn_init_extend *``, which a parent needs, or NULL.
         """
         parent, self._parent = self._parent, None
         if parent is None:
@@ -369,16 +366,10 @@ class Context:
         *,
         is_seen: bool = True,
     ) -> tuple[int, Any, Span | None, Any]:
-        """Create a memory that the NPU sees.
+        """Create a memory of at least `size_bytes` for the NPU, by ``create(session, number)``.
 
-        It is released with the context, by `destroy_memory`, or when ``owner`` is collected.
-
-        Args:
-            owner: The object that has it.
-            size_bytes: Its smallest size.
-            call: The function of the runtime, for messages.
-            create: Calls it, with the session and ``uint64_t *`` for the number.
-            is_seen: Whether the CPU must see it.
+        It is released with the context, by `destroy_memory`, or when ``owner`` is collected. `call`
+        is the function of the runtime, for messages.
 
         Returns:
             Its number, which no other memory of the context has; the ``rknn_tensor_mem *``; the
@@ -444,11 +435,7 @@ class Context:
             self.check_status(status, call)
 
     def close_for(self, let_go: Callable[[], None]) -> None:
-        """Close for an owner; idempotent.
-
-        Args:
-            let_go: Called under the lock before anything is released; may raise `BufferError`.
-        """
+        """Close for an owner, once, after `let_go` under the lock, which may raise BufferError."""
         if self.is_closed:
             return
         if self.is_foreign:

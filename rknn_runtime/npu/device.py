@@ -22,11 +22,7 @@ LAST_WITHOUT_HEAP = (1, 6, 0)
 
 
 def trouble() -> str:
-    """Say why no runtime can open the NPU.
-
-    Returns:
-        The fault and what to do; empty if nothing is known to be wrong.
-    """
+    """Say why no runtime can open the NPU, and what to do; empty if nothing seems wrong."""
     nodes = _nodes()
     if not nodes:
         return (

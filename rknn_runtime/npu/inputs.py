@@ -32,11 +32,7 @@ if TYPE_CHECKING:
 def normalisation(
     name: str, attr: TensorAttr, given: Preprocessing | None
 ) -> tuple[Array, Array] | None:
-    """Return mean and std in the shape that broadcasts over an input.
-
-    Returns:
-        Two float32 arrays, or None where they change nothing.
-    """
+    """Return mean and std in the shape that broadcasts over an input; None: they change nothing."""
     if given is None or (set(given.mean) <= {0.0} and set(given.std) <= {1.0}):
         return None
     axis = len(attr.shape) - 1

@@ -251,11 +251,7 @@ class LoadedModel(Closing):
     def _bind(
         self, inputs: Sequence[QueriedTensor], outputs: Sequence[QueriedTensor]
     ) -> tuple[Sequence[QueriedTensor], Sequence[QueriedTensor]]:
-        """Prepare inputs and outputs, at the end of loading and after their shapes changed.
-
-        Returns:
-            The same, as they will lie in memory.
-        """
+        """Prepare inputs and outputs, at first and in new shapes; return them as in memory."""
         raise NotImplementedError
 
     # ---- closing ---------------------------------------------------------------

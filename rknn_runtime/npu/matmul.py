@@ -52,11 +52,7 @@ class Matrix:
     """
 
     def __init__(self, info: Any, shape: tuple[int, int], dtype: TensorType, kind: MatrixLayout):
-        """Read the runtime's description, and check it.
-
-        Raises:
-            RknnError: The runtime says something else.
-        """
+        """Read the runtime's description; raise `RknnError` if it says something else."""
         self.name = decoded(info.name)
         self.shape, self.dtype = shape, dtype
         n_dims = min(int(info.n_dims), len(info.dims))

@@ -142,11 +142,7 @@ class MatmulKind(NamedTuple):
 def suit(
     library: Library, sizes_of_m: Sequence[int], k: int, n: int, kind: MatmulKind
 ) -> int | None:
-    """Check a product against library and SoC.
-
-    Returns:
-        Rows of a segment of B in its native layout; None: all.
-    """
+    """Check a product against library and SoC; return rows of a segment of native B, None: all."""
     shapes = () if len(sizes_of_m) == 1 else ("create_dynamic_shape", "set_dynamic_shape")
     for name in (*_FUNCTIONS, *(shapes or ("create",))):
         library.require(f"rknn_matmul_{name}")

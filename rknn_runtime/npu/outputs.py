@@ -31,14 +31,10 @@ _LINE = 64
 
 
 class ResultPool:
-    """Makes arrays of given shapes, all in one block of memory.
+    """Makes arrays of given shapes, all in one block of memory; without dtypes they are float32.
 
     A block lives as long as an array of it, even longer than the pool, and is reused when no array
     is left. Small results are allocated one by one. Not thread-safe.
-
-    Args:
-        shapes: Of the arrays.
-        dtypes: Of the arrays; None: all float32.
     """
 
     __slots__ = ("_block_bytes", "_blocks", "_places")
@@ -78,11 +74,7 @@ class ResultPool:
 
 
 def written_as(queried: QueriedTensor, spec: OutputSpec, *, is_mini: bool) -> QueriedTensor:
-    """Describe an output as the runtime writes it for an `OutputSpec`.
-
-    Returns:
-        The output, whose native attribute is what will be in memory.
-    """
+    """Describe an output as the runtime writes it for an `OutputSpec`, by its native attribute."""
     attr = queried.attr
     own = attr.stored.dtype
     if spec.layout is None and spec.dtype in (None, own):

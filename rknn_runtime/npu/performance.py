@@ -121,14 +121,7 @@ _EMPTY = "\\"
 
 
 def parse_performance(text: str) -> Performance:
-    """Read the table that a runtime or the toolkit prints.
-
-    Args:
-        text: Of ``RKNN_QUERY_PERF_DETAIL``, or of the toolkit's ``eval_perf``.
-
-    Returns:
-        The layers, none where there is no such table.
-    """
+    """Read the table of ``RKNN_QUERY_PERF_DETAIL`` or the toolkit's ``eval_perf``, if any."""
     if not isinstance(text, str):
         raise TypeError(f"text: expected a str, got {type(text).__name__}")
     columns: list[str] = []

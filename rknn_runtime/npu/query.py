@@ -76,12 +76,7 @@ def inputs_and_outputs(
 ) -> tuple[tuple[QueriedTensor, ...], tuple[QueriedTensor, ...]]:
     """Ask for every attribute of every input and output.
 
-    Args:
-        context: Of the model.
-        current: In the shapes that were chosen last, of a dynamic model. False: in its biggest.
-
-    Returns:
-        The inputs and the outputs.
+    `current`: of a dynamic model in the shapes that were chosen last, not in its biggest.
     """
     count = answer(context, "IN_OUT_NUM", "rknn_input_output_num *")
     if not (count.n_input <= MAX_TENSORS and 1 <= count.n_output <= MAX_TENSORS):

@@ -42,15 +42,9 @@ def opened_source(
 ) -> Iterator[Loadable]:
     """Open a model for the time of a ``with`` block, reading and parsing its file once.
 
-    Args:
-        model: Path or bytes.
-        library: The runtime that is to load it.
-        check: Refuse a file that this runtime would refuse, with the reason.
-        zero_copy: It is for a `Model`, not for a `GeneralModel`.
-
-    Yields:
-        The arguments of ``rknn_init``. A `RknnStatusError` that leaves the block also names the
-        known causes and the versions.
+    With `check`, a file is refused that this runtime would refuse for a `Model` (`zero_copy`) or a
+    `GeneralModel`, and an `RknnStatusError` that leaves the block also names the known causes and
+    the versions.
     """
     if library.is_simulated:
         # Imported only here, when the caller asked for it.
@@ -102,11 +96,7 @@ def opened_source(
 
 
 def opened_buffer(model: Any, flags: InitFlag) -> tuple[DmaBuffer | None, Any]:
-    """Take a model apart that lies in a DMA-BUF.
-
-    Returns:
-        The buffer, or None, and what is to be loaded.
-    """
+    """Return the DMA-BUF that a model lies in, or None, and what is to be loaded."""
     if not flags & InitFlag.MODEL_BUFFER_ZERO_COPY:
         return None, model
     from rknn_runtime.npu.dma_heap import DmaBuffer

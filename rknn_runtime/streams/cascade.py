@@ -25,13 +25,7 @@ class Cascade(Future[Any]):
         parts_of: Callable[[Any], Sequence[Any]],
         submit: Callable[[Any], Future[Any]],
     ) -> None:
-        """Wait for the first result.
-
-        Args:
-            first: Of the first model.
-            parts_of: Cuts the frame by that result.
-            submit: Hands a part to the second model.
-        """
+        """Wait for the first result; `parts_of` cuts the frame by it, `submit` takes the parts."""
         super().__init__()
         self._first, self._parts_of, self._submit = first, parts_of, submit
         self._parts: list[Future[Any]] = []

@@ -90,9 +90,7 @@ def checked_masks(masks: Sequence[CoreMask | None], most: int) -> list[CoreMask 
 def cpus_of(cpus: str | Collection[int] | None, root: str = _CPUS) -> frozenset[int] | None:
     """Return the CPUs to run threads on; None: any, also if all CPUs are equally fast.
 
-    Args:
-        cpus: Numbers of CPUs; ``"big"``: the fastest ones by Linux's ``cpu_capacity``; None: any.
-        root: The folder in which Linux describes the CPUs.
+    ``"big"`` means the fastest ones by Linux's ``cpu_capacity``, described below `root`.
     """
     if cpus is None:
         return None

@@ -153,14 +153,8 @@ JobQueue = SimpleQueue["Job | FrameJob | None"]
 class Worker:
     """A thread that takes jobs from a queue that it shares with others.
 
-    Args:
-        call: Does the work: ``call(frame, marks, options)`` appends to `marks` when each phase
-            ended, in seconds of ``perf_counter``.
-        phases: Names of the phases.
-        jobs: The queue.
-        core_mask: Cores of the context.
-        cpus: CPUs to run on; None: any.
-        name: Name of the thread.
+    ``call(frame, marks, options)`` does the work and appends to `marks` when each of the phases
+    ended, in seconds of ``perf_counter``.
     """
 
     def __init__(

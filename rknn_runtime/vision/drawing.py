@@ -165,12 +165,8 @@ def draw_captions(
 ) -> Any:
     """Write captions below each other into the upper left corner of an image.
 
-    Args:
-        image: As for `Detections.draw`, also for the result.
-        captions: Two texts side by side; the first is shortened if there is no room.
-        color: As for `Detections.draw`.
-        font: As for `Detections.draw`.
-        out: As for `Detections.draw`.
+    A caption is two texts side by side; the first is shortened if there is no room. All else is as
+    for `Detections.draw`.
     """
     pixels, order = as_pixels(image, color)
     canvas = _canvas(image, pixels, out)
@@ -380,9 +376,7 @@ def _draw_keypoints(
 class _Font:
     """Renders texts of one line by Pillow and keeps them: the next image has the same few.
 
-    Args:
-        font: An opened font of Pillow.
-        scale: How many times as large to draw it; bitmap fonts have one size.
+    Bitmap fonts, which have one size, are drawn `scale` times as large.
     """
 
     def __init__(self, font: Any, scale: int = 1) -> None:
@@ -507,12 +501,7 @@ class _CaptionWriter:
         return name[:shortest] + "...", percent
 
     def paint(self, paper: NDArray[np.uint8], ink: NDArray[np.uint8]) -> None:
-        """Write the captions, the first one on top where they had to overlap.
-
-        Args:
-            paper: ``(n, 3) uint8``: colours of the objects, in the order of the captions.
-            ink: ``(n, 3) uint8``: colours of letters on them.
-        """
+        """Write the captions in ``(n, 3) uint8`` colours, the first on top where they overlap."""
         pixels, papers, inks = self._canvas.pixels, paper.tobytes(), ink.tobytes()
         for i in range(len(self._texts) - 1, -1, -1):
             left, top = self._corners[i]

@@ -72,13 +72,7 @@ class Scaled(NamedTuple):
 
 
 def files_with(suffixes: Sequence[str], folder: Path, *, recursive: bool = False) -> list[Path]:
-    """List the files of a folder that have one of some endings, sorted by name.
-
-    Args:
-        suffixes: Endings in lower case, with the dot; names may have them in upper case.
-        folder: Where to look.
-        recursive: Also look into the folders below it.
-    """
+    """List the files of a folder with one of some endings, in lower case with the dot, by name."""
     paths = folder.rglob("*") if recursive else folder.iterdir()
     return sorted(path for path in paths if path.suffix.lower() in suffixes)
 
@@ -132,10 +126,8 @@ def as_scaled(
 ) -> Scaled:
     """Return an image as `as_pixels` does, of a JPEG file only as many pixels as are needed.
 
-    Args:
-        image: As for `as_pixels`; a `Scaled` is returned unchanged.
-        color: As for `as_pixels`.
-        needed: Given the image's height and width, returns those that it will be scaled to.
+    `needed` turns the image's height and width into those that it will be scaled to. A `Scaled` is
+    returned unchanged.
     """
     if isinstance(image, Scaled):
         return image

@@ -112,8 +112,7 @@ def refuse_labels(labels: object) -> None:
 def read_characters(source: str | os.PathLike[str]) -> list[str]:
     """Return the lines of a file of characters, such as PaddleOCR's ``ppocr_keys_v1.txt``.
 
-    Args:
-        source: A UTF-8 file ``.txt``; a line may be a space.
+    It is a UTF-8 file ``.txt``; a line may be a space.
     """
     name = os.fsdecode(source)
     if not name.lower().endswith(".txt"):

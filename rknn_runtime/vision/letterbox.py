@@ -146,14 +146,11 @@ class LetterboxTransform:
 def transform_for(
     image_size: tuple[int, int], size: tuple[int, int], fit: str
 ) -> LetterboxTransform:
-    """Find the largest size with the image's proportions that fits, in integers.
+    """Find the largest size with the image's proportions that fits a frame, in integers.
 
-    Args:
-        image_size: Height and width.
-        size: Of the frame.
-        fit: ``"center"``, ``"corner"`` or ``"stretch"``, as `letterbox` describes them; ``"line"``:
-            the frame's whole height at the left, as wide as the proportions ask and the frame
-            allows, for lines of text.
+    `fit` is ``"center"``, ``"corner"`` or ``"stretch"``, as `letterbox` describes them; or
+    ``"line"``: the frame's whole height at the left, as wide as the proportions ask and the frame
+    allows, for lines of text.
     """
     image_height, image_width = image_size
     height, width = size
@@ -278,11 +275,9 @@ def letterbox(
 def _known(
     shape: tuple[int, ...], size: tuple[int, int], fit: str, pad_value: int, color: str, to: str
 ) -> tuple[Any, LetterboxTransform, tuple[int, int, int]] | None:
-    """Work out what follows from the shape of a contiguous image.
+    """Return `_box_of` a contiguous image, but for the frame's address, and the frame's shape.
 
-    Returns:
-        The ``rkr_letterbox *`` but for the frame's address, the transform and the frame's shape;
-        None for anything unusual.
+    None for anything unusual.
     """
     if min(size) < 1 or max(size) > MAX_SIDE or to not in _OUT_COLORS:
         return None
@@ -432,12 +427,8 @@ def _native_letterbox(
 ) -> Any:
     """Return an ``rkr_letterbox *``. Keep the frame's memory alive yourself.
 
-    Args:
-        rows: The frame, as `pixel_rows` describes it.
-        transform: Where the image goes.
-        padding: As from `_padding_of`.
-        image: The image, as `pixel_rows` describes it; none for a camera frame.
-        order: As from `_channel_order`; none for a camera frame.
+    Frame and image are as `pixel_rows` describes them. A camera frame needs neither `image` nor
+    `order`.
     """
     return ffi.new(
         _LETTERBOX,

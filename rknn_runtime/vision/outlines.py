@@ -19,9 +19,6 @@ def outlines(mask: NDArray[np.bool_]) -> list[NDArray[np.float64]]:
 
     Parts that only touch at a corner are separate.
 
-    Args:
-        mask: ``(height, width) bool``.
-
     Returns:
         ``(n, 2) float64`` each: x and y of the corners in pixels, clockwise in the image.
     """
@@ -77,12 +74,7 @@ def _area(loop: list[tuple[int, int]]) -> float:
 
 
 def filled(points: NDArray[Any], size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return the mask of a polygon: the pixels whose centre is inside by the even-odd rule.
-
-    Args:
-        points: ``(n, 2)``: x and y in pixels.
-        size: Height and width of the mask.
-    """
+    """Return the mask of a polygon in pixels: those whose centre is inside by the even-odd rule."""
     height, width = size
     mask = np.zeros((height, width), bool)
     if len(points) < 3:

@@ -93,12 +93,10 @@ def tell(text: str) -> None:
 
 
 def signs(found: Detections, size: tuple[int, int] | None, most: int) -> Iterator[str]:
-    """Yield the signs of implausible objects.
+    """Yield the signs of implausible objects of one image.
 
-    Args:
-        found: The objects of one image.
-        size: Height and width of the image in pixels; None: not known.
-        most: How many objects the decoder returns at most.
+    `size` is its height and width, None: not known; `most` is how many objects the decoder returns
+    at most.
     """
     count = len(found)
     if count < _FEW:
@@ -130,11 +128,7 @@ def _in_one_corner(found: Detections, size: tuple[int, int]) -> bool:
 
 
 class Judge:
-    """Collects the signs of several images.
-
-    Args:
-        most: How many objects the decoder returns at most.
-    """
+    """Collects the signs of several images, of a decoder that returns at most `most` objects."""
 
     def __init__(self, most: int = 300) -> None:
         self._most = most

@@ -59,16 +59,9 @@ def find_task(
     facts: Mapping[str, Any],
     operators: Mapping[str, int] | None = None,
 ) -> str | None:
-    """Find the task of a model with one image input.
+    """Find the task of a model with one image input of a size; None: the outputs do not tell.
 
-    Args:
-        outputs: Logical attributes of all outputs.
-        size: Height and width of the input.
-        facts: What the custom string says, as from `facts_of`.
-        operators: `ModelInfo.operators`, if known.
-
-    Returns:
-        A key of `TASKS`; None: the outputs do not tell.
+    `facts` is what the custom string says, as from `facts_of`.
     """
     from rknn_runtime.vision.heads.classification import ClassificationDecoder
     from rknn_runtime.vision.heads.find import find_head
@@ -122,12 +115,7 @@ def are_scores(output: TensorAttr, n_labels: int | None, operators: Mapping[str,
 
 
 def possible_tasks(outputs: Outputs, size: Size) -> tuple[str, ...]:
-    """Return tasks whose outputs look like these, where `find_task` cannot decide.
-
-    Args:
-        outputs: Logical attributes of all outputs.
-        size: Height and width of the input.
-    """
+    """Return tasks whose outputs look like these, where `find_task` cannot decide."""
     from rknn_runtime.vision.heads.keypoints import read_keypoints
     from rknn_runtime.vision.heads.outputs import channels_first
     from rknn_runtime.vision.heads.scene import MOST_CLASSES, read_scene

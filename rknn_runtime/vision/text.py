@@ -412,9 +412,6 @@ def reading_order(xyxy: NDArray[np.float32]) -> NDArray[np.intp]:
 
     A box belongs to a row if the middles of it and of the row's first box are apart by less than
     half the height of the lower one.
-
-    Args:
-        xyxy: ``(n, 4) float32``.
     """
     middles, heights = xyxy[:, [1, 3]].mean(axis=1), xyxy[:, 3] - xyxy[:, 1]
     rows: list[list[int]] = []

@@ -141,13 +141,9 @@ class AnchorFaceForm(NamedTuple):
 def read_anchor_faces(
     outputs: Outputs, input_size: Size, *, per_cell: int = 3, whole: bool | None = None
 ) -> AnchorFaceForm | str:
-    """Read the form of `AnchorFaceDecoder`, of `per_cell` anchors, with one output a scale or two.
+    """Read the form of `AnchorFaceDecoder`, of `per_cell` anchors.
 
-    Args:
-        outputs: Logical attributes of all outputs, in NCHW.
-        input_size: Height and width of the model's input in pixels.
-        per_cell: Anchors of each cell.
-        whole: Whether a scale has one output; None: either.
+    `whole`: whether a scale has one output or two; None: either.
     """
     if whole is not False:
         form = read_anchors(outputs, input_size, per_cell=per_cell)
@@ -186,13 +182,7 @@ class _FaceDecoder(Decoder):
     _points: Any = None
 
     def _add_points(self, parts: Sequence[Part], place: Any) -> None:
-        """Describe the points.
-
-        Args:
-            parts: Of each scale, finest first.
-            place: Called with scale and prediction of a cell; returns width and height of the
-                anchor in pixels, and the place of its centre in the cell.
-        """
+        """Describe the points of the parts of each scale, finest first; see `Place`."""
         grids = ffi.new("rkr_yolo_grid[]", sum(part.per_cell for part in parts))
         each = iter(grids)
         for i, part in enumerate(parts):

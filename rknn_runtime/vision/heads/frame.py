@@ -53,13 +53,7 @@ class OutputViews:
     ) -> None:
         """Describe a grid of cells, channels first: the whole output or a run of its cells.
 
-        Args:
-            view: The C struct to fill in.
-            channels: Channels of the logical tensor.
-            height: Rows of cells.
-            width: Cells per row.
-            first_cell: The grid's first cell among those of the output.
-            n_cells: Cells of the output; None: those of the grid.
+        A run begins at `first_cell` of the output's `n_cells`.
         """
         native = self.attr.stored
         n_cells = height * width if n_cells is None else n_cells
@@ -145,12 +139,8 @@ class OutputViews:
 class FrameDecoder(Generic[_R]):
     """Turn the raw outputs of one frame into a result, in new arrays.
 
-    A subclass describes its views of the outputs once, and implements `results`. Calls from
-    several threads wait for each other.
-
-    Args:
-        outputs: Logical attributes of the outputs that are read.
-        views: The class that binds each of them.
+    A subclass describes its views of the outputs once, and implements `results`. Calls from several
+    threads wait for each other.
     """
 
     def __init__(self, outputs: Outputs, views: type[OutputViews] = OutputViews) -> None:
@@ -218,12 +208,7 @@ class FrameDecoder(Generic[_R]):
 
 
 class Placement:
-    """Where the pixels of images lie among the cells of an output, as C reads it.
-
-    Args:
-        input_size: Height and width of the model's input.
-        grid: Rows and columns of cells.
-    """
+    """Where the pixels of images lie among the rows and columns of an output, as C reads it."""
 
     def __init__(self, input_size: Size, grid: Size) -> None:
         self._input_size = input_size

@@ -38,12 +38,7 @@ class KeypointForm(NamedTuple):
 
 
 def read_keypoints(outputs: Outputs, input_size: Size) -> KeypointForm | str:
-    """Read the form of `KeypointDecoder`.
-
-    Args:
-        outputs: Logical attributes of all outputs, in NCHW.
-        input_size: Height and width of the model's input in pixels.
-    """
+    """Read the form of `KeypointDecoder`."""
     height, width = input_size
     shapes = [tuple(attr.shape) for attr in outputs]
     if len(outputs) == 1 and len(shapes[0]) == 4 and shapes[0][0] == 1:

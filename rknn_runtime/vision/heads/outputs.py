@@ -171,12 +171,8 @@ def by_scale(
 ) -> list[list[TensorAttr]] | str:
     """Group outputs by their grid, finest grid first, each group in the given order.
 
-    All groups have the same numbers of channels, and all grids divide the input into squares.
-
-    Args:
-        outputs: In NCHW.
-        input_size: Height and width of the model's input in pixels.
-        counts: How many outputs a group may have; empty: any number.
+    All groups have the same numbers of channels, and all grids divide the input into squares. A
+    group has one of `counts` outputs; empty: any number.
     """
     groups: dict[tuple[int, ...], list[TensorAttr]] = {}
     for attr in outputs:
@@ -291,9 +287,7 @@ class Predictions(NamedTuple):
 def predictions_of(output: TensorAttr, transposed: bool | None = None) -> Predictions | str:
     """Read ``[1, C, N]``, a rank 4 form of it, or ``[1, N, C]``.
 
-    Args:
-        output: Logical attribute of the output.
-        transposed: Whether it is ``[1, N, C]``. None: if there are more rows than columns.
+    If `transposed` is None, it is the latter if there are more rows than columns.
     """
     shape = output.shape
     rank_ok = len(shape) == 3 or (len(shape) == 4 and output.layout == Layout.NCHW)

@@ -107,13 +107,8 @@ def read_queries(
 ) -> SingleForm | str:
     """Read the form of `QueriesDecoder`.
 
-    Rows of other heads may have as many columns: boxes with masks or keypoints of YOLO26.
-
-    Args:
-        outputs: In NCHW.
-        input_size: Height and width of the model's input in pixels.
-        num_classes: The number of labels; None: not known.
-        named: Whether the head was asked for; otherwise there must be labels, or 80 classes.
+    Rows of other heads may have as many columns: boxes with masks or keypoints of YOLO26. So,
+    unless the head is `named`, there must be labels, or 80 classes.
     """
     layout = predictions_of(outputs[0], True) if len(outputs) == 1 else "expected one output"
     if isinstance(layout, str) or layout.n != _QUERIES or layout.channels < 5:

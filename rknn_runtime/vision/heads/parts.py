@@ -51,16 +51,9 @@ def cells_of(input_size: Size, stride: int) -> Size:
 def parts_by_scale(
     outputs: Outputs, input_size: Size, channels: Sequence[int], at_least: int = 2
 ) -> list[list[Part]] | str:
-    """Read outputs of each scale, finest first, in the order of `channels`.
+    """Read outputs of each scale, finest first, in the order of `channels`, of one prediction each.
 
-    Args:
-        outputs: In NCHW; those of a scale in any order, but equal ones in that of `channels`.
-        input_size: Height and width of the model's input in pixels.
-        channels: The numbers of one prediction, for each output of a scale.
-        at_least: How many scales there must be.
-
-    Returns:
-        For each scale its parts, or why the outputs are not of this form.
+    Those of a scale may come in any order, but equal ones in that of `channels`.
     """
     groups: dict[tuple[int, ...], list[TensorAttr]] = {}
     for attr in outputs:
@@ -134,11 +127,8 @@ def parts_of_all(
 ) -> list[list[Part]] | str:
     """Read outputs of the rows of all scales, the strides of which start with 8 and double.
 
-    Args:
-        outputs: As for `parts_by_scale`.
-        input_size: Height and width of the model's input in pixels.
-        channels: The numbers of one prediction, for each output.
-        per_cell: Predictions of a cell of each scale.
+    `channels` are the numbers of one prediction in each output, `per_cell` the predictions of a
+    cell of each scale.
     """
     strides = [8 << i for i in range(len(per_cell))]
     grids = [cells_of(input_size, stride) for stride in strides]

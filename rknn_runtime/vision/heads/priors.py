@@ -43,17 +43,10 @@ class PriorDecoder(Decoder):
         kind: int,
         background: int = 0,
     ) -> Any:
-        """Describe boxes, scores, and perhaps objectness.
+        """Describe boxes, scores, and perhaps objectness of each scale; return the C priors.
 
-        Args:
-            scales: Of each scale, finest first: box, scores, objectness.
-            place: Tells the anchors.
-            variances: Of centres and sizes.
-            kind: How scores become probabilities, an ``RKR_SCORE_``.
-            background: Classes before the first that can be found, which are counted.
-
-        Returns:
-            The C array of all priors.
+        `variances` are of centres and sizes, `kind` is an ``RKR_SCORE_``, `background` the number
+        of classes before the first that can be found.
         """
         priors = ffi.new("rkr_yolo_prior[]", sum(box.per_cell for box, *_ in scales if box))
         each = iter(priors)

@@ -49,15 +49,9 @@ class SceneForm(NamedTuple):
 
 
 def read_scene(outputs: Outputs, input_size: Size, output: int | str | None = None) -> Any:
-    """Read the form of `SceneDecoder` and `MapDecoder`.
+    """Read the form of `SceneDecoder` and `MapDecoder`: a `SceneForm`, or why there is none.
 
-    Args:
-        outputs: Logical attributes of all outputs, in NCHW.
-        input_size: Height and width of the model's input in pixels.
-        output: Index or name of the output to read; None: the only one.
-
-    Returns:
-        A `SceneForm`, or one line that says why the output does not have it.
+    `output` is the index or name of the output to read; None: the only one.
     """
     if output is not None:
         outputs = [a for i, a in enumerate(outputs) if output in (i, a.name)]

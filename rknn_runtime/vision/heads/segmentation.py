@@ -38,10 +38,7 @@ _MOST_PROTOTYPES, _MOST_COLUMNS = 256, 1024
 class _Masks:
     """Makes the masks of found objects.
 
-    Args:
-        prototypes: The bound output ``[1, p, h, w]``.
-        grids: C array with the places of the p coefficients of each prediction.
-        input_size: Height and width of the model's input.
+    The C array of grids has the places of the coefficients of each prediction.
     """
 
     def __init__(self, prototypes: OutputViews, grids: Any, input_size: Size) -> None:

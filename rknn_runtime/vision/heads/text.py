@@ -150,10 +150,7 @@ class LineForm(NamedTuple):
 def read_line(output: TensorAttr, count: int | None = None) -> LineForm | str:
     """Read the form of `TextLineDecoder`.
 
-    Args:
-        output: Logical attribute of the output, in NCHW.
-        count: How many characters are known; None: unknown. There are as many channels, or one or
-            two more.
+    If a `count` of characters is known, there are as many channels, or one or two more.
     """
     shape = tuple(size for size in output.shape if size != 1)
     if len(shape) != 2 or output.shape[0] != 1:
