@@ -29,6 +29,11 @@ def values(attr: TensorAttr, seed: int = 0):
     return random.integers(low, high, attr.shape, endpoint=True).astype(dtype)
 
 
+def some_image(attr: TensorAttr, seed: int = 0):
+    """Random pixels for an input."""
+    return np.random.default_rng(seed).integers(0, 256, attr.shape).astype(np.uint8)
+
+
 def real(array, attr: TensorAttr):
     """The real values of an output's elements, in float32."""
     if attr.dtype in QUANTIZED and attr.scale:

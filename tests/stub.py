@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -133,12 +135,20 @@ def build(folder: Path, *defines: str, source: str = SOURCE, flags: tuple[str, .
         source: Other C text.
         flags: Further options of the compiler.
     """
-    text = folder / "stub.c"
-    text.write_text(source, encoding="utf-8")
     target = folder / "libstub.so"
-    options = [f"-D{define}" for define in defines]
-    subprocess.run(
-        [compiler(), "-shared", "-fPIC", f"-I{CSRC}", *options, "-o", target, text, *flags],
-        check=True,
-    )
+    target.unlink(missing_ok=True)  # it may be loaded
+    target.write_bytes(compiled(source, tuple(f"-D{define}" for define in defines), flags))
     return target
+
+
+@functools.cache
+def compiled(source: str, defines: tuple[str, ...], flags: tuple[str, ...]) -> bytes:
+    """A library, compiled once."""
+    with tempfile.TemporaryDirectory() as folder:
+        text, target = Path(folder, "stub.c"), Path(folder, "libstub.so")
+        text.write_text(source, encoding="utf-8")
+        subprocess.run(
+            [compiler(), "-shared", "-fPIC", f"-I{CSRC}", *defines, "-o", target, text, *flags],
+            check=True,
+        )
+        return target.read_bytes()

@@ -87,6 +87,13 @@ def in_float(onnx, frame, said):
     )
 
 
+def planned(folder, net, head="auto"):
+    """Write a network, and plan its conversion; return its path and the plan."""
+    path = folder / "x.onnx"
+    path.write_bytes(net.model())
+    return path, plan_of(path, {}, False, head, None, None)
+
+
 def found_in(onnx, asked, threshold=0.2, **custom):
     """Every box that is found in an image, whatever it overlaps."""
     said = json.dumps({"labels": NAMES, **custom})
@@ -168,9 +175,7 @@ def test_a_cut_graph_detects_what_the_whole_one_says(name):
 def test_faces_of_a_cut_graph_are_those_of_the_whole(head, pixels, tmp_path):
     """Boxes and points are equal from the file alone, with the project's colours and means."""
     pytest.importorskip("onnxruntime")
-    path = tmp_path / "x.onnx"
-    path.write_bytes(faces(head).model())
-    plan = plan_of(path, {}, False, "auto", None, None)
+    path, plan = planned(tmp_path, faces(head))
     assert (plan.head.name, plan.labels) == (head, ["face"])
     assert plan.family[1:] == pixels
     said, _ = custom_string(plan.head, plan.labels, None, None, "RGB")
@@ -189,9 +194,7 @@ def test_faces_of_a_cut_graph_are_those_of_the_whole(head, pixels, tmp_path):
 def test_scales_of_ssd_have_other_numbers_of_anchors(tmp_path):
     """Three in the first scale, then six; the boxes equal the rows at the graph's end."""
     pytest.importorskip("onnxruntime")
-    path = tmp_path / "x.onnx"
-    path.write_bytes(ssd(5).model())
-    plan = plan_of(path, {}, False, "auto", None, None)
+    path, plan = planned(tmp_path, ssd(5))
     assert (plan.head.name, plan.head.num_classes, plan.family.family) == ("ssd", 5, "SSD")
     cut = OnnxGraph(plan.onnx, "x")
     assert (
@@ -233,9 +236,7 @@ def check_points(path, plan, labels, head, confidence_of, columns):
 
 def test_points_of_yolov5_face_are_split_off(tmp_path):
     """The sigmoid skips them, which tells them; the anchors come from the graph."""
-    path = tmp_path / "x.onnx"
-    path.write_bytes(anchored_faces().model())
-    plan = plan_of(path, {}, False, "auto", None, None)
+    path, plan = planned(tmp_path, anchored_faces())
     assert (plan.head.name, plan.labels) == ("yolov5-face", ["face"])
     assert plan.head.options == {"anchors": ANCHORS}
     cut = OnnxGraph(plan.onnx, "x")
@@ -247,9 +248,7 @@ def test_points_of_yolov5_face_are_split_off(tmp_path):
 @pytest.mark.parametrize("count", [5, 17])
 def test_keypoints_beside_anchors_are_those_of_the_whole(count, tmp_path):
     """YOLOv7-face and -pose are cut where boxes and keypoints are joined, and known by that."""
-    path = tmp_path / "x.onnx"
-    path.write_bytes(anchored_keypoints(count).model())
-    plan = plan_of(path, {}, False, "auto", None, None)
+    path, plan = planned(tmp_path, anchored_keypoints(count))
     assert (plan.head.name, plan.head.options) == ("yolov7-pose", {"anchors": ANCHORS})
     assert plan_of(path, {}, False, "yolov7-face", None, None).head == plan.head
     cut = OnnxGraph(plan.onnx, "x")
@@ -262,9 +261,7 @@ def test_keypoints_beside_anchors_are_those_of_the_whole(count, tmp_path):
 def test_yolov5_is_known_by_its_anchors(classes, tmp_path, monkeypatch):
     """YOLOv5-face has as many channels as 11 classes, YOLOv8 of two as 17: without labels."""
     monkeypatch.setattr("nets.CLASSES", classes)
-    path = tmp_path / "x.onnx"
-    path.write_bytes(anchored().model())
-    plan = plan_of(path, {}, False, "auto", None, None)
+    _, plan = planned(tmp_path, anchored())
     assert (plan.head.name, plan.head.num_classes) == ("yolov5", classes)
 
 
@@ -275,9 +272,7 @@ def test_yolov5_is_known_by_its_anchors(classes, tmp_path, monkeypatch):
 def test_classes_and_distances_of_one_convolution_are_split(plus, head, family, tmp_path):
     """In PicoDet and NanoDet-Plus each part gets its own scale; boxes equal the whole graph's."""
     pytest.importorskip("onnxruntime")
-    path = tmp_path / "x.onnx"
-    path.write_bytes(distributions(plus).model())
-    plan = plan_of(path, {}, False, "auto", None, None)
+    path, plan = planned(tmp_path, distributions(plus))
     assert (plan.head.name, plan.head.num_classes) == (head, CLASSES)
     assert plan.family.family == family
     cut = OnnxGraph(plan.onnx, "x")

@@ -184,14 +184,3 @@ def test_the_stand_in_for_torch_splits_and_joins():
         _ = torch_standin.jit
     with pytest.raises(NotImplementedError, match=r"torch\.Tensor\.cuda"):
         rows.cuda()
-
-
-def test_nothing_of_it_is_imported_unasked():
-    """The root knows the name alone."""
-    code = (
-        "import sys; import rknn_runtime; from rknn_runtime import Detector;"
-        "loaded = [name for name in sys.modules if name.startswith('rknn_runtime.conversion')];"
-        "print(loaded, 'convert' in dir(rknn_runtime))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[] True\n"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import stub
-from bundles import WHOLE, image, output, recorded
+from bundles import WHOLE, image, output, recorded, some_image
 
 from rknn_runtime import GeneralModel
 from rknn_runtime.enums import InitFlag, TensorType
@@ -25,10 +25,6 @@ pytestmark = pytest.mark.usefixtures("control")
 
 NOTHING = Live(0, 0, 0)
 FRAME = np.zeros((1, 8, 20, 3), np.uint8)
-
-
-def some_image(attr, seed=0):
-    return np.random.default_rng(seed).integers(0, 256, attr.shape).astype(np.uint8)
 
 
 def as_told(attr):
@@ -179,17 +175,6 @@ def test_several_inputs_are_quantized_by_the_runtime(kind):
         np.testing.assert_allclose(result, case.expected[0], rtol=1e-6)
         with pytest.raises(OperationFailedError):
             model.run(frame, -vector, features)
-
-
-def test_a_batch_is_one_array():
-    """N > 1: all frames come at once; a single one is refused."""
-    attr = image((2, 3, 8, 20))
-    frames = some_image(attr)
-    case = recorded(inputs=[attr], outputs=[output("y", (2, 5, 4, 6))], input_arrays=[frames])
-    with GeneralModel(case.data, library="sim") as model:
-        np.testing.assert_allclose(model.run(frames)[0], case.expected[0], rtol=1e-6)
-        with pytest.raises(ValueError, match=r"expected shape \(2, 8, 20, 3\)"):
-            model.run(frames[0])
 
 
 @pytest.mark.parametrize(

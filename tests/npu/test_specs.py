@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stub
-from bundles import PROFILES, image, output, recorded
+from bundles import PROFILES, image, output, recorded, some_image
 
 from rknn_runtime import (
     Detector,
@@ -14,7 +14,6 @@ from rknn_runtime import (
     Layout,
     Model,
     OutputSpec,
-    TensorAttr,
     TensorType,
 )
 from rknn_runtime.errors import OperationFailedError
@@ -53,10 +52,6 @@ FORMS = [
 ]
 
 
-def pixels(attr: TensorAttr, seed=0):
-    return np.random.default_rng(seed).integers(0, 256, attr.shape).astype(np.uint8)
-
-
 # Inputs
 
 
@@ -69,9 +64,9 @@ def pixels(attr: TensorAttr, seed=0):
 def test_an_image_arrives_however_it_is_said(soc, shape):
     """Pixels, floats, own elements, NHWC or NCHW: the NPU gets the same, and only the same."""
     attr = image(shape, soc)
-    case = recorded(soc, inputs=[attr], input_arrays=[pixels(attr)])
+    case = recorded(soc, inputs=[attr], input_arrays=[some_image(attr)])
     for spec, say in FORMS:
-        frame = pixels(attr)
+        frame = some_image(attr)
         with Model(case.data, library="sim", inputs=[spec]) as model:
             np.testing.assert_array_equal(model(say(frame))[0], case.expected[0])
             if shape[0] == 1:
@@ -86,7 +81,7 @@ def test_an_image_arrives_however_it_is_said(soc, shape):
 def test_a_general_model_takes_the_same(form, shape):
     """A spec means the same in both flows."""
     attr = image(shape)
-    frame = pixels(attr)
+    frame = some_image(attr)
     case = recorded(inputs=[attr], input_arrays=[frame])
     spec, say = form
     with GeneralModel(case.data, library="sim", inputs={"image": spec or InputSpec()}) as model:
@@ -212,7 +207,7 @@ def test_what_a_spec_does_not_say_is_refused(spec):
 def test_nchw_pixels_are_not_taken_for_nhwc():
     """Also where both have the same shape."""
     attr = image((1, 3, 3, 3))
-    frame = pixels(attr)
+    frame = some_image(attr)
     case = recorded(inputs=[attr], input_arrays=[frame])
     with Model(case.data, library="sim", inputs=[InputSpec(layout=NCHW)]) as model:
         np.testing.assert_array_equal(model(frame.transpose(0, 3, 1, 2))[0], case.expected[0])
@@ -228,7 +223,7 @@ def test_an_integer_input_takes_no_floats():
         Model(data, library="sim", inputs=[InputSpec(dtype=FLOAT32)])
 
 
-def test_a_detector_needs_pixels():
+def test_a_detector_needs_some_image():
     """One that was told of floats cannot be written by it."""
     with (
         Model(recorded().data, library="sim", inputs=[InputSpec(dtype=FLOAT32)]) as model,
@@ -267,7 +262,7 @@ def test_the_runtime_writes_an_output_as_it_can(control, soc, shape):
             assert control.calls("rknn_set_io_mem") == 0
             continue
         with Model(case.data, library="sim", outputs={"y": spec}) as model:
-            model.run(pixels(model.inputs[0]))
+            model.run(some_image(model.inputs[0]))
             np.testing.assert_array_equal(model.output_f32("y"), case.expected[0])
             raw, stored = model.output_raw(), model.outputs[0].stored
             assert (raw.shape, raw.dtype) == (stored.shape, stored.dtype.numpy)
@@ -334,7 +329,7 @@ def test_a_subset_of_the_outputs_comes_by_name_or_position(control, kind):
     case = recorded(outputs=outputs)
     with kind(case.data, library="sim") as model:
         call = model if kind is Model else model.run
-        frame = pixels(model.inputs[0])
+        frame = some_image(model.inputs[0])
         results = call(frame, only=["z", 0])
         assert len(results) == 2
         np.testing.assert_array_equal(results[0], case.expected[2])

@@ -17,7 +17,6 @@ from rknn_runtime.errors import (
     RknnStatusError,
 )
 from rknn_runtime.npu.performance import parse_performance
-from rknn_runtime.sim.control import Control
 
 CLASSES = [Model, GeneralModel]
 #: Rows as librknnrt 2.3 prints them, made up; one without a use of the multipliers.
@@ -126,13 +125,6 @@ def test_librknnmrt_measures_nothing(control):
 
 
 # Times of the steps
-
-
-@pytest.fixture
-def control():
-    control = Control()
-    yield control
-    control.reset()
 
 
 def zeros(model: Model) -> np.ndarray:

@@ -64,25 +64,19 @@ def lite(path, control):
     model.release()
 
 
-@pytest.fixture
-def strict(path, control):
-    """A loaded object that raises its failures."""
+def opened(path):
+    """A model that is ready to run and raises its failures."""
     model = RKNNLite(library="sim", strict=True)
     model.load_rknn(path)
     model.init_runtime()
-    yield model
-    model.release()
+    return model
 
 
-def loaded(tmp_path, control, *args, **options):
-    """Load a recorded model and return it with its expected answer."""
-    made = recorded(*args, **options)
+def loaded(tmp_path, made):
+    """Load a recorded model."""
     file = tmp_path / "other.rknn"
     file.write_bytes(made.data)
-    model = RKNNLite(library="sim", strict=True)
-    model.load_rknn(file)
-    model.init_runtime()
-    return model, made
+    return opened(file)
 
 
 def test_an_inference_gives_float32_in_the_logical_shape(lite):
@@ -98,11 +92,7 @@ def test_an_inference_gives_float32_in_the_logical_shape(lite):
 def test_nchw_is_turned_for_the_model(tmp_path, control, answers):
     """The model sees the same image, whether data_format is a name or a list."""
     array, made = answers[0][0], answers[1][0]
-    file = tmp_path / "model.rknn"
-    file.write_bytes(made.data)
-    model = RKNNLite(library="sim", strict=True)
-    model.load_rknn(file)
-    model.init_runtime()
+    model = loaded(tmp_path, made)
     turned = array.transpose(0, 3, 1, 2)
     for data_format in ("nchw", ["nchw"]):
         (result,) = model.inference([np.ascontiguousarray(turned)], data_format=data_format)
@@ -124,11 +114,7 @@ def test_nchw_is_turned_for_the_model(tmp_path, control, answers):
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
 def test_every_dtype_of_the_same_numbers_gives_the_same(tmp_path, control, answers, dtype):
     """The runtime normalises and quantizes them alike; data_type agrees with the array."""
-    file = tmp_path / "model.rknn"
-    file.write_bytes(answers[1][0].data)
-    model = RKNNLite(library="sim", strict=True)
-    model.load_rknn(file)
-    model.init_runtime()
+    model = loaded(tmp_path, answers[1][0])
     array = answers[0][0].astype(dtype)
     for data_type in (None, dtype, [dtype]):
         (result,) = model.inference([array], data_type=data_type)
@@ -143,7 +129,8 @@ def test_several_inputs_in_their_order(tmp_path, control):
         describe_input("vector", (1, 8), soc="rk3588", index=1, zero_point=0, scale=1.0),
     ]
     vector = np.arange(8, dtype=np.float32)[None]
-    model, made = loaded(tmp_path, control, inputs=attrs, input_arrays=[frame(), vector])
+    made = recorded(inputs=attrs, input_arrays=[frame(), vector])
+    model = loaded(tmp_path, made)
     nchw = frame().transpose(0, 3, 1, 2)
     for data_format in ("nchw", ["nchw", "nhwc"]):
         (result,) = model.inference([nchw, vector], data_format=data_format)
@@ -290,9 +277,7 @@ def test_elements_are_passed_through(path, control):
     elements = random.integers(-128, 128, (1, 21, 37, 3), np.int8)
     with Model(path, library="sim", inputs=[InputSpec(pass_through=True)]) as other:
         (passed,) = other(elements)
-    model = RKNNLite(library="sim", strict=True)
-    model.load_rknn(path)
-    model.init_runtime()
+    model = opened(path)
     (expected,) = model.inference([pixels])
     for array, form in ((elements, "nhwc"), (elements.transpose(0, 3, 1, 2), "nchw")):
         (found,) = model.inference([array], data_format=form, inputs_pass_through=[1])
@@ -472,9 +457,7 @@ def test_threads_share_one_model(lite):
 def test_both_runtimes(file, control):
     """Librknnmrt has no general API: there the zero-copy flow gives the same."""
     pytest.importorskip("onnxruntime")
-    model = RKNNLite(library="sim", strict=True)
-    model.load_rknn(file)
-    model.init_runtime()
+    model = opened(file)
     array = np.random.default_rng(1).integers(0, 256, (1, 21, 37, 3)).astype(np.uint8)
     (first,) = model.inference([array])
     assert first.shape == (1, 24, 21, 37)
@@ -492,9 +475,7 @@ def test_both_runtimes(file, control):
 def test_a_dynamic_model_runs_in_the_shape_of_its_inputs(control):
     """Outputs are as big as the inputs make them; other shapes are refused with the list."""
     pytest.importorskip("onnxruntime")
-    model = RKNNLite(library="sim", strict=True)
-    model.load_rknn(MODELS / "dyn_in_rk3588.rknn")
-    model.init_runtime()
+    model = opened(MODELS / "dyn_in_rk3588.rknn")
     random = np.random.default_rng(0)
     for height, width in ((48, 40), (32, 32), (48, 40)):
         array = random.integers(0, 256, (1, height, width, 3)).astype(np.uint8)

@@ -254,13 +254,6 @@ HOST = b"Host: localhost\r\n"
 GET = b"GET /status HTTP/1.1\r\n" + HOST
 
 
-@pytest.fixture(scope="module")
-def shared():
-    """The same, for tests that leave nothing behind: a server takes half a second to end."""
-    with Server(LiveView(), lambda: STATUS) as server:
-        yield server
-
-
 def connected(server: Server) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=60)
 
@@ -326,10 +319,10 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_every_request_has_its_status(shared, name, caplog):
+def test_every_request_has_its_status(server, name, caplog):
     """As HTTP has it; nothing of the request is repeated, and nothing is logged."""
     data, expected = REQUESTS[name]
-    answer = told(shared, data)
+    answer = told(server, data)
     assert caplog.records == []
     assert statuses(answer) == expected
     assert b"Traceback" not in answer and b"etc/passwd" not in answer and b"<" not in answer[:300]
@@ -508,25 +501,34 @@ def test_an_error_of_ours_has_a_status(caplog):
 
 
 @pytest.fixture
-def command(tmp_path):
-    """A command that serves three images; its process and address."""
-    model = tmp_path / "model.rknn"
-    model.write_bytes(one_object(json.dumps({"labels": ["disc", "star"]})))
-    folder = tmp_path / "images"
-    folder.mkdir()
-    for i in range(3):
-        Image.new("RGB", (96, 64), (10, 20, 60 * i)).save(folder / f"{i}.png")
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "rknn_runtime", "serve", str(model), str(folder)),
-            *("--sim", "--loop", "--listen", "127.0.0.1:0"),
-        ],
+def model(tmp_path):
+    """A detector that always sees a star."""
+    path = tmp_path / "model.rknn"
+    path.write_bytes(one_object(json.dumps({"labels": ["disc", "star"]})))
+    return path
+
+
+def started(model, source, *options, **variables):
+    """A command that serves a source; its first line is its address."""
+    words = ["serve", str(model), str(source), "--sim", "--listen", "127.0.0.1:0", *options]
+    return subprocess.Popen(
+        [sys.executable, "-m", "rknn_runtime", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=PROJECT,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **variables},
     )
+
+
+@pytest.fixture
+def command(model, tmp_path):
+    """A command that serves three images; its process and address."""
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for i in range(3):
+        Image.new("RGB", (96, 64), (10, 20, 60 * i)).save(folder / f"{i}.png")
+    process = started(model, folder, "--loop")
     assert process.stdout is not None
     address = process.stdout.readline().strip()
     yield process, address
@@ -606,32 +608,19 @@ def test_every_task(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("ending", ["signal", "watchdog"])
-def test_a_run_that_hangs_ends_the_command(tmp_path, ending):
+def test_a_run_that_hangs_ends_the_command(model, tmp_path, ending):
     """One SIGTERM does, or the watchdog; both say why, with a status that systemd restarts.
 
     A supervisor hears that it is ready, and nothing more from a watchdog that has given up.
     """
-    model, picture = tmp_path / "model.rknn", tmp_path / "0.png"
-    model.write_bytes(one_object())
+    picture, notify = tmp_path / "0.png", str(tmp_path / "notify")
     Image.new("RGB", (96, 64)).save(picture)
     inbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    inbox.bind(str(tmp_path / "notify"))
+    inbox.bind(notify)
     inbox.settimeout(60)
     limit = ("--watchdog", "2") if ending == "watchdog" else ()
-    with inbox, subprocess.Popen(
-        [
-            *(sys.executable, "-m", "rknn_runtime", "serve", str(model), str(picture), "--sim"),
-            *("--listen", "127.0.0.1:0", *limit),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=PROJECT,
-        env={
-            **os.environ, "RKNN_SIM_LATENCY_US": "600000000",
-            "NOTIFY_SOCKET": str(tmp_path / "notify"),
-        },
-    ) as process:  # fmt: skip
+    hangs = {"RKNN_SIM_LATENCY_US": "600000000", "NOTIFY_SOCKET": notify}
+    with inbox, started(model, picture, *limit, **hangs) as process:
         assert inbox.recv(100) == b"READY=1"
         if ending == "signal":
             assert inbox.recv(100) == b"WATCHDOG=1"
@@ -641,22 +630,11 @@ def test_a_run_that_hangs_ends_the_command(tmp_path, ending):
     assert "ending with status 1" in err and "Traceback" not in err
 
 
-def test_no_password_of_a_camera_is_shown(tmp_path):
+def test_no_password_of_a_camera_is_shown(model):
     """On no path that is served, nor where the command prints."""
     pytest.importorskip("cv2")
-    model = tmp_path / "model.rknn"
-    model.write_bytes(one_object())
     with RtspServer([image(90, 64)], is_endless=True) as camera:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "rknn_runtime", "serve", str(model), "--sim"),
-                *(camera.url.replace("://", "://me:HIDDEN@"), "--listen", "127.0.0.1:0"),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=PROJECT,
-        )
+        process = started(model, camera.url.replace("://", "://me:HIDDEN@"))
         try:
             address = process.stdout.readline().strip()
             with urllib.request.urlopen(f"{address}events", timeout=60) as events:
@@ -672,14 +650,12 @@ def test_no_password_of_a_camera_is_shown(tmp_path):
     assert "HIDDEN" not in out + err and process.returncode == 0
 
 
-def test_a_camera_that_goes_is_told(tmp_path, monkeypatch, capsys):
+def test_a_camera_that_goes_is_told(model, monkeypatch, capsys):
     """The command ends, with the reason and the status of a failure."""
     pytest.importorskip("cv2")
     from rknn_runtime.cli import main, sources
 
     monkeypatch.setattr(sources, "RECONNECT_S", 0.0)
-    model = tmp_path / "model.rknn"
-    model.write_bytes(one_object())
     with RtspServer([image(90, 64)] * 3) as camera:
         url = camera.url.replace("://", "://me:HIDDEN@")
         assert main(["serve", str(model), url, "--sim", "--listen", "127.0.0.1:0"]) == 1
@@ -687,13 +663,12 @@ def test_a_camera_that_goes_is_told(tmp_path, monkeypatch, capsys):
     assert err.startswith("rknn-runtime: rtsp://me:***@127.0.0.1:") and "broke off" in err
 
 
-def test_the_end_of_a_folder_is_told(tmp_path, monkeypatch, capsys):
+def test_the_end_of_a_folder_is_told(model, tmp_path, monkeypatch, capsys):
     """A server that ends without a word looks like one that broke."""
     from rknn_runtime.cli import main, serve
 
     monkeypatch.setattr(serve, "_IMAGE_SECONDS", 0.0)
-    model, folder = tmp_path / "model.rknn", tmp_path / "photos"
-    model.write_bytes(one_object())
+    folder = tmp_path / "photos"
     folder.mkdir()
     for i in range(2):
         Image.new("RGB", (96, 64)).save(folder / f"{i}.png")
@@ -713,11 +688,9 @@ def test_the_end_of_a_folder_is_told(tmp_path, monkeypatch, capsys):
         (["--reconnect", "nan"], "--reconnect: expected seconds, 0 or more, got nan"),
     ],
 )
-def test_nonsense_is_refused(tmp_path, capsys, arguments, message):
+def test_nonsense_is_refused(model, tmp_path, capsys, arguments, message):
     """In one line."""
     from rknn_runtime.cli import main
 
-    model = tmp_path / "model.rknn"
-    model.write_bytes(one_object())
     assert main(["serve", str(model), str(tmp_path), "--sim", *arguments]) == 1
     assert message in capsys.readouterr().err

@@ -14,21 +14,12 @@ from threads import in_threads
 
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import CoreMask
-from rknn_runtime.sim import Control, describe_input, describe_output
+from rknn_runtime.sim import describe_input, describe_output
 
 SOURCE = describe_input("x", (1, 4), scale=None, zero_point=None)
 TARGET = describe_output("y", (1, 4), scale=None, zero_point=None)
 #: Runs of each thread.
 ROUNDS = 20
-
-
-@pytest.fixture
-def control() -> Iterator[Control]:
-    control = Control()
-    control.reset()
-    yield control
-    assert control.live == (0, 0, 0)
-    control.reset()
 
 
 class Meter:

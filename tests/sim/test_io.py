@@ -347,7 +347,7 @@ def test_a_dynamic_model_wants_a_shape_first(control: Control) -> None:
 
 
 def test_a_duplicate_shares_model_and_executor_but_not_bindings() -> None:
-    """rknn_dup_context makes a separate context on librknnrt, and fails on librknnmrt."""
+    """rknn_dup_context makes a separate context."""
     with Output(FULL) as output:
         api = output.api
         contexts = ffi.new("rknn_context[2]", [api.context, 0])
@@ -355,13 +355,8 @@ def test_a_duplicate_shares_model_and_executor_but_not_bindings() -> None:
         other = Api.__new__(Api)
         other.library, other.handle, other.control = api.library, api.handle, api.control
         other.context = int(contexts[1])
-        assert api.control.live.contexts == 2
         mems = [other.bind("in", pass_through=1), other.bind("out", fmt=NCHW)]
         assert other.run() == 0
         assert bytes_of(mems[1])[: output.q.size].tobytes() == output.q.tobytes()
         assert [other.destroy_mem(mem) for mem in mems] == [0, 0]
         assert other.destroy() == 0
-    with Output(MINI) as output:
-        contexts = ffi.new("rknn_context[2]", [output.api.context, 0])
-        status = lib.rkr_dup_context(output.api.handle, contexts, contexts + 1)
-        assert status == lib.RKNN_ERR_FAIL

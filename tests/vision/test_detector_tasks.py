@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from native_tensors import dequantize, quantize
 from planting import Scene, iou
-from planting import anchors as planted_anchors
 from planting import faces as planted_faces
 from planting import oriented as planted_oriented
 from planting import segmentation as planted_segmentation
 from planting import split as planted_split
-from reference import yolo as reference
 
 from rknn_runtime import Detector, Model
 from rknn_runtime.enums import TensorType
@@ -63,35 +61,16 @@ def assert_boxes(found, scene):
 
 
 @pytest.mark.parametrize("soc", SOCS)
-@pytest.mark.parametrize("head", ["yolov8-seg-split", "yolov5-seg", "yolov8-seg-single"])
-def test_masks(head, soc):
-    """Every form of segmentation: masks in the image's size, on the planted ellipses."""
+def test_masks(soc):
+    """In the image's size, on the planted ellipses; `test_families` has every form."""
     scene = scene_of()
-    prototypes, c = planted_segmentation.planted_masks(scene, 3 if head == "yolov5-seg" else 1)
-    options, floats = {}, ()
-    if head == "yolov5-seg":
-        options["anchors"] = planted_anchors.sized(scene)
-        heads = planted_anchors.planted(scene, options["anchors"])
-        tensors = [x for pair in zip(heads, c) for x in pair]
-    else:
-        pairs = planted_split.planted(scene, 16)
-        if head == "yolov8-seg-split":
-            tensors = [x for (box, score), k in zip(pairs, c) for x in (box, score, k)]
-        else:
-            options["normalized"] = True
-            floats = (0,)  # boxes, scores and coefficients of one int8 scale are too coarse
-            xyxy = np.concatenate(
-                [reference.split_boxes(b, (s, s)) for (b, _), s in zip(pairs, STRIDES)]
-            )
-            corner, far = xyxy[:, :2] / SIZE[::-1], xyxy[:, 2:] / SIZE[::-1]
-            centred = np.concatenate([(corner + far) / 2, far - corner], axis=1)
-            scores = np.concatenate([score.reshape(CLASSES, -1).T for _, score in pairs])
-            rows = planted_segmentation.rows_of(c)
-            tensors = [np.concatenate([centred, scores, rows], axis=1).T.astype(np.float32)]
-    model, _ = model_of([*tensors, prototypes], soc, floats)
+    prototypes, c = planted_segmentation.planted_masks(scene)
+    pairs = planted_split.planted(scene, 16)
+    tensors = [x for (box, score), k in zip(pairs, c) for x in (box, score, k)]
+    model, _ = model_of([*tensors, prototypes], soc)
     with model:
-        detector = Detector(model, **options)
-        assert detector.head == head
+        detector = Detector(model)
+        assert detector.head == "yolov8-seg-split"
         found = detector(IMAGE)
     assert_boxes(found, scene)
     assert found.mask.shape == (len(found), *IMAGE.shape[:2])
