@@ -13,18 +13,16 @@ from __future__ import annotations
 import gc
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, TypeVar
 
 from rknn_runtime._arrays import Span, check_status
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import ClosedError, ForkError, RknnError, RknnStatusError, status_error
 from rknn_runtime.npu.library import Library, printed
 from rknn_runtime.npu.locks import ExclusiveLock, fork_generation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from types import TracebackType
 
 _C = TypeVar("_C", bound="Closing")
 

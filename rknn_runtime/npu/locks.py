@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from contextlib import AbstractContextManager
 from sys import is_finalizing
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+from typing import Any
 
 #: How often this process was forked.
 _generation = 0

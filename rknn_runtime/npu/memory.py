@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
+
+import numpy as np
 
 from rknn_runtime._arrays import Array, Span, as_int, as_member, plain
 from rknn_runtime._ffi import ffi, lib
@@ -13,10 +15,6 @@ from rknn_runtime.errors import ClosedError
 from rknn_runtime.npu.context import Closing, Context
 from rknn_runtime.npu.loaded import LoadedModel
 from rknn_runtime.npu.locks import ExclusiveLock
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 _MOST_BYTES = 2**32 - 1
 _MOST_FLAGS = sum(MemoryFlag)

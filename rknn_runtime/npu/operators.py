@@ -13,7 +13,7 @@ import os
 import weakref
 from collections.abc import Callable
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,9 +24,7 @@ from rknn_runtime.errors import LibraryLoadError, RknnError, UnavailableError
 from rknn_runtime.npu import query
 from rknn_runtime.npu.context import Context
 from rknn_runtime.npu.library import fault_of_file
-
-if TYPE_CHECKING:
-    from rknn_runtime.npu.locks import ExclusiveLock
+from rknn_runtime.npu.locks import ExclusiveLock
 
 #: Of one attribute: far more than any node has.
 _MOST_ELEMENTS = 1 << 20

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+import os
+from typing import Any, ClassVar
 
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.heads.classification import ClassificationDecoder, Classifications
 from rknn_runtime.vision.heads.outputs import describe
 from rknn_runtime.vision.image_model import ImageModel
-
-if TYPE_CHECKING:
-    import os
-
-    from rknn_runtime.vision.labels import Labels
+from rknn_runtime.vision.labels import Labels
 
 
 class Classifier(ImageModel):

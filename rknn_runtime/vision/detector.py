@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+import os
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,12 +11,8 @@ from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.find import HEADS, find_head
 from rknn_runtime.vision.image_model import ImageModel
+from rknn_runtime.vision.labels import Labels
 from rknn_runtime.vision.plausibility import Judge, tell
-
-if TYPE_CHECKING:
-    import os
-
-    from rknn_runtime.vision.labels import Labels
 
 #: How many frames are judged, and how many without any object are one more sign.
 _FIRST_FRAMES, _EMPTY_FRAMES = 8, 100

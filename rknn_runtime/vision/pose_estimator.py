@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,11 +16,7 @@ from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.keypoints import KeypointDecoder
 from rknn_runtime.vision.image_model import ImageModel
 from rknn_runtime.vision.images import as_pixels
-
-if TYPE_CHECKING:
-    import os
-
-    from rknn_runtime.vision.labels import Labels
+from rknn_runtime.vision.labels import Labels
 
 
 class PoseEstimator(ImageModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +13,9 @@ from rknn_runtime._arrays import NDArray, as_int
 from rknn_runtime._files import printable
 from rknn_runtime.vision.detections import _checked, _quoted, _run_lengths
 from rknn_runtime.vision.images import as_pixels, import_pillow
-from rknn_runtime.vision.labels import names_of
+from rknn_runtime.vision.labels import Labels, names_of
 from rknn_runtime.vision.nms import as_threshold
 from rknn_runtime.vision.outlines import outlines
-
-if TYPE_CHECKING:
-    from rknn_runtime.vision.labels import Labels
 
 #: Names of the class that is no thing.
 _BACKGROUND = ("background", "_background_", "__background__", "bg")

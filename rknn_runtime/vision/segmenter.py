@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rknn_runtime.npu.model import Model
 from rknn_runtime.vision.heads.outputs import describe
 from rknn_runtime.vision.heads.scene import MapDecoder, SceneDecoder
 from rknn_runtime.vision.image_model import ImageModel
-from rknn_runtime.vision.labels import refuse_labels
+from rknn_runtime.vision.labels import Labels, refuse_labels
 from rknn_runtime.vision.scenes import Segmentation, ValueMap
-
-if TYPE_CHECKING:
-    import os
-
-    from rknn_runtime.vision.labels import Labels
 
 
 class Segmenter(ImageModel):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+import os
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,12 +15,7 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import _quoted
 from rknn_runtime.vision.heads.frame import FrameDecoder
 from rknn_runtime.vision.heads.outputs import channels_first, quantization_of, representable
-from rknn_runtime.vision.labels import names_of
-
-if TYPE_CHECKING:
-    import os
-
-    from rknn_runtime.vision.labels import Labels
+from rknn_runtime.vision.labels import Labels, names_of
 
 
 class Classifications(NamedTuple):

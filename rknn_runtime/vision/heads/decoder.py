@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,10 @@ from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.frame import FrameDecoder, OutputViews
 from rknn_runtime.vision.heads.outputs import Outputs, Size, checked_size
+from rknn_runtime.vision.labels import Labels
 from rknn_runtime.vision.letterbox import LetterboxTransform
 from rknn_runtime.vision.nms import as_threshold
 from rknn_runtime.vision.plausibility import Symptom
-
-if TYPE_CHECKING:
-    from rknn_runtime.vision.labels import Labels
 
 _MOST = 2**31 - 1
 _MOST_FLOAT32 = float(np.finfo(np.float32).max)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,9 +29,7 @@ from rknn_runtime.vision.heads.outputs import (
 from rknn_runtime.vision.heads.parts import Part, parts_by_scale, parts_of_all
 from rknn_runtime.vision.heads.priors import PriorDecoder, place_anchor
 from rknn_runtime.vision.heads.single import SingleForm, SingleOutputDecoder, read_single
-
-if TYPE_CHECKING:
-    from rknn_runtime.vision.letterbox import LetterboxTransform
+from rknn_runtime.vision.letterbox import LetterboxTransform
 
 #: Names of the heads here.
 FACES = ("retinaface", "scrfd", "yunet", "yolov5-face")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from rknn_runtime.npu.locks import ExclusiveLock
 from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.outputs import Outputs, Size, quantization_of
 from rknn_runtime.vision.letterbox import LetterboxTransform
-
-if TYPE_CHECKING:
-    RawOutputs = Union[NDArray[Any], Sequence[NDArray[Any]]]
 
 _NULL = ffi.NULL
 _R = TypeVar("_R")
@@ -152,7 +149,11 @@ class FrameDecoder(Generic[_R]):
         #: The ``rkr_yolo_decoder *`` that decodes before `results`; NULL: there is none.
         self._native = _NULL
 
-    def __call__(self, raw: RawOutputs, transform: LetterboxTransform | None = None) -> _R:
+    def __call__(
+        self,
+        raw: NDArray[Any] | Sequence[NDArray[Any]],
+        transform: LetterboxTransform | None = None,
+    ) -> _R:
         """Decode one frame.
 
         Args:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rknn_runtime._arrays import NDArray, as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout
+from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.frame import FrameDecoder
 from rknn_runtime.vision.heads.outputs import (
     Outputs,
@@ -19,9 +20,6 @@ from rknn_runtime.vision.heads.outputs import (
     fitting,
 )
 from rknn_runtime.vision.nms import as_threshold
-
-if TYPE_CHECKING:
-    from rknn_runtime.tensor import TensorAttr
 
 #: Bins of SimCC for each pixel of the input.
 _RATIOS = (1, 2, 3, 4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,7 @@ from rknn_runtime.vision.heads.outputs import (
 )
 from rknn_runtime.vision.heads.single import SingleForm, SingleOutputDecoder, read_single
 from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
-
-if TYPE_CHECKING:
-    from rknn_runtime.vision.letterbox import LetterboxTransform
+from rknn_runtime.vision.letterbox import LetterboxTransform
 
 
 class OrientedForm(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,9 +31,7 @@ from rknn_runtime.vision.heads.outputs import (
 )
 from rknn_runtime.vision.heads.single import COARSE, SingleForm, SingleOutputDecoder, read_single
 from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
-
-if TYPE_CHECKING:
-    from rknn_runtime.vision.letterbox import LetterboxTransform
+from rknn_runtime.vision.letterbox import LetterboxTransform
 from rknn_runtime.vision.plausibility import Symptom, coarse_keypoints
 
 #: Bins of each distance, if no output of boxes alone shows their number.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rknn_runtime._arrays import NDArray, as_float, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout, TensorType
+from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.heads.classification import softmax_mode
 from rknn_runtime.vision.heads.frame import FrameDecoder, OutputViews, Placement
 from rknn_runtime.vision.heads.outputs import (
@@ -22,10 +23,7 @@ from rknn_runtime.vision.heads.outputs import (
     looks_like_logits,
     reaches_below_zero,
 )
-
-if TYPE_CHECKING:
-    from rknn_runtime.tensor import TensorAttr
-    from rknn_runtime.vision.letterbox import LetterboxTransform
+from rknn_runtime.vision.letterbox import LetterboxTransform
 
 #: Classes that a uint8 can number.
 MOST_CLASSES = 256

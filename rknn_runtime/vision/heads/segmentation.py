@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,9 +27,7 @@ from rknn_runtime.vision.heads.outputs import (
 )
 from rknn_runtime.vision.heads.single import SingleForm, SingleOutputDecoder, read_single
 from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
-
-if TYPE_CHECKING:
-    from rknn_runtime.vision.letterbox import LetterboxTransform
+from rknn_runtime.vision.letterbox import LetterboxTransform
 
 #: Limits of the native code.
 _MOST_PROTOTYPES, _MOST_COLUMNS = 256, 1024

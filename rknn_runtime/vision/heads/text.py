@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rknn_runtime._arrays import NDArray, as_float, as_int, check_status, pointer
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.enums import Layout
+from rknn_runtime.tensor import TensorAttr
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.classification import softmax_mode
 from rknn_runtime.vision.heads.frame import FrameDecoder
@@ -27,9 +28,6 @@ from rknn_runtime.vision.heads.outputs import (
 from rknn_runtime.vision.heads.scene import _add_view, read_scene
 from rknn_runtime.vision.letterbox import LetterboxTransform
 from rknn_runtime.vision.nms import as_threshold
-
-if TYPE_CHECKING:
-    from rknn_runtime.tensor import TensorAttr
 
 _MOST = 2**31 - 1
 
