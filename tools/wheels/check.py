@@ -108,16 +108,27 @@ PUBLIC: dict[str, list[str]] = {
 }
 
 
+PRIVATE = {
+    "heads": "outputs parts",
+    "kernels": "canvas",
+    "modelfile": "attributes compatibility container custom_string failures literal",
+    "npu": "binding device inputs locks outputs source",
+    "streams": "address capture cascade placement worker",
+    "vision": "alignment decimals drawing export_folder nv12 outlines tasks",
+}
+
+
 def program(name: str, source: bytes) -> str:
     """Return a Python file as a tree that tells equal programs, with the numbers of lines.
 
     Comments are ignored, and docstrings of private names, ``_x``, of all within them, and of all
-    within private files: the command line's, inner ones of conversion, those with such a name.
+    within private files: those of `PUBLIC` and `PRIVATE`, and those with such a name.
     """
     tree = ast.parse(source)
     file = Path(name)
     public = PUBLIC.get(file.parent.name, [file.stem])
-    is_private = file.stem not in public or re.match("_(?!_)", file.name) is not None
+    is_named = file.stem in public and not re.match("_(?!_)", file.name)
+    is_private = not is_named or file.stem in PRIVATE.get(file.parent.name, "").split()
     drop_docstrings(tree, is_private=is_private)
     return ast.dump(tree, include_attributes=True)
 
