@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import python
 
 from rknn_runtime import _files
 from rknn_runtime._arrays import load_arrays
@@ -218,8 +217,7 @@ assert compatibility.runtime_in(path) is None
     import tempfile
 
     with tempfile.TemporaryDirectory() as target:
-        command = [sys.executable, "-c", code, str(folder), target]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = python(code, folder, target)
     assert done.returncode == 0, done.stderr
 
 

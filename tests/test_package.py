@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from paths import DATA, PROJECT
+from processes import python
 
 import rknn_runtime
 
@@ -44,14 +45,7 @@ def test_links_of_the_readme_lead_to_where_it_is_published(tmp_path, url):
         (tmp_path / name).symlink_to(PROJECT / name)
     for name in ("pyproject.toml", "setup.py", "rknn_cffi_build.py", "README.md", "LICENSE"):
         shutil.copy(PROJECT / name, tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, "RKNN_PROJECT_URL": url},
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+    done = python(code, cwd=tmp_path, env={**os.environ, "RKNN_PROJECT_URL": url})
     assert done.returncode == 0, done.stderr
     (found,) = tmp_path.glob("out/*.dist-info/METADATA")
     text = found.read_text("utf-8")
@@ -110,9 +104,8 @@ def test_a_first_load_is_lean():
 
 
 def printed_by(code: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
-    )
+    done = python(code)
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 
@@ -187,7 +180,5 @@ builtins.__import__ = importing
 sys.argv = ["rknn-runtime", "info", "x"]
 runpy.run_module("rknn_runtime", run_name="__main__")
 """
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
-    )
+    ran = python(code)
     assert (ran.returncode, ran.stderr) == (status, line + "\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from paths import PROJECT
+from processes import python
 from videos import write_video
 
 from rknn_runtime.cli import main
@@ -25,7 +25,7 @@ def test_help_names_every_command_and_imports_none() -> None:
         "try: main(['--help'])\n"
         "finally: print(sorted({'numpy', 'rknn_runtime.cli.info'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python(code)
     assert done.stdout.endswith("[]\n")
     assert all(f"\n    {name}" in done.stdout for name in COMMANDS)
 

@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from paths import PROJECT
+from processes import python
 
 from rknn_runtime.cli import main
 from rknn_runtime.cli.main import COMMANDS, declare
@@ -148,9 +148,7 @@ def test_closed_streams(closed: str, tmp_path) -> None:
         f"os.execv({sys.executable!r}, [{sys.executable!r}, '-m', 'rknn_runtime', 'predict', "
         f"{str(MODEL)!r}])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False
-    )
+    done = python(code, cwd=PROJECT)
     assert (done.returncode, done.stderr) == (0, "")
     assert ("rk3588" in done.stdout) == (closed == "2")
 

@@ -8,7 +8,6 @@ import os
 import re
 import stat
 import subprocess
-import sys
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from paths import PROJECT
+from processes import python
 
 from doctor.machine import CONTENTS, MACHINES, THREADS, build, library
 from doctor.test_cases import HEALTHY
@@ -258,10 +258,8 @@ inside = [path for path in seen if path.startswith(root)]
 print(len(inside) > 50, sorted(
     {path for path in seen if not path.startswith(root) and not root.startswith(path)}))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(root)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "True []\n"
+    done = python(program, root)
+    assert done.stdout == "True []\n", done.stderr
 
 
 def test_links_lead_nowhere_outside_the_root(tmp_path: Path) -> None:
@@ -326,8 +324,7 @@ assert doctor(root=root).first is not None
 assert doctor(root=root, surroundings=Surroundings(live=True)).first is not None
 print(board.state(root), driver_version(root), soc_of_this_machine(root + sys.argv[2]))
 """
-    command = [sys.executable, "-c", program, str(root), DEVICE_TREE]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = python(program, root, DEVICE_TREE)
     assert (done.stdout, done.stderr, done.returncode) == ("{} None None\n", "", 0)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 from paths import PROJECT
+from processes import python
 
 HEAD = """
 import gc, os, signal, sys, threading
@@ -20,15 +19,8 @@ expected = {name: each.run() for name, each in made.items()}
 
 def script(body: str) -> tuple[int, str, str]:
     """Run Python in a new process, which opens every flow first."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", HEAD + body],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        cwd=PROJECT / "tests",
-        env={**os.environ, "PYTHONPATH": str(PROJECT / "tests")},
-    )
+    ignored = {"PYTHONWARNINGS": "ignore", "PYTHONPATH": str(PROJECT / "tests")}
+    done = python(HEAD + body, cwd=PROJECT / "tests", env={**os.environ, **ignored})
     return done.returncode, done.stdout, done.stderr
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import struct
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import stub
+from processes import python
 
 from rknn_runtime._ffi import ffi
 from rknn_runtime.errors import LibraryLoadError, UnavailableError
@@ -185,8 +185,7 @@ for number, length in enumerate([*range(0, len(whole), len(whole) // 60), len(wh
         said.add(error.attempts[0][1].split(" ")[0])
 print(sorted(said))
 """
-    command = [sys.executable, "-c", code, SIMULATED, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = python(code, SIMULATED, tmp_path)
     assert (done.returncode, done.stdout) == (0, "['cut', 'not']\n"), done.stderr
 
 
@@ -353,4 +352,4 @@ if pid == 0:
     os._exit(not library.open_library("sim").is_simulated)
 raise SystemExit(os.waitpid(pid, 0)[1] != 0)
 """
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert python(code).returncode == 0

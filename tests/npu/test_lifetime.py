@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
+import os
 import pickle
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from bundles import image, recorded
 from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
 from paths import PROJECT
+from processes import python
 
 from rknn_runtime import InputSpec, Layout, Model, TensorMemory, TensorType
 from rknn_runtime.kernels import quantization
@@ -144,14 +146,8 @@ def test_other_threads_run_while_the_npu_works(control):
 
 
 def script(body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a new process, with the bundle's path as sys.argv[1]."""
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", body, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    """Run Python in a new process, which newer ones warn of threads beside a fork."""
+    return python(body, *arguments, env={**os.environ, "PYTHONWARNINGS": "ignore"})
 
 
 @pytest.fixture

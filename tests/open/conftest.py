@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import python
 
 from rknn_runtime.npu.library import SIMULATED
 
@@ -43,13 +44,7 @@ def run(tmp_path, beside_device):
 
     def run_program(driver: str, soc: str, code: str, *words: object, **variables: str):
         ours = {**beside_device(driver, soc), "XDG_CACHE_HOME": str(tmp_path)}
-        done = subprocess.run(
-            [sys.executable, "-c", HEAD + code, *map(str, words)],
-            env={**ours, **variables},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        done = python(HEAD + code, *words, env={**ours, **variables})
         assert done.returncode == 0, done.stderr[-2000:]
         return json.loads(done.stdout.splitlines()[-1])
 

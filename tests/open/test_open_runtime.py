@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from paths import PROJECT, TESTS
+from processes import python
 
 from rknn_runtime.npu.library import OPEN, SIMULATED
 
@@ -231,10 +230,7 @@ def test_a_damaged_file_submits_no_address_outside_of_its_memory(run, driver):
 def test_without_a_device_the_error_names_those_that_were_looked_for():
     """Nobody falls back to another library."""
     code = "import sys, rknn_runtime as r; r.Model(sys.argv[1], library='open')"
-    done = subprocess.run(
-        [sys.executable, "-c", code, SHAPES], capture_output=True, text=True,
-        env={**os.environ, "RKNN_OPEN_DEVICE": "/dev/null"},
-    )  # fmt: skip
+    done = python(code, SHAPES, env={**os.environ, "RKNN_OPEN_DEVICE": "/dev/null"})
     assert "DeviceUnavailableError" in done.stderr
     assert "/dev/null: not an NPU that is known" in done.stderr
 
@@ -272,10 +268,7 @@ except OSError as error:
 )
 def test_the_stand_in_refuses_what_the_kernel_refuses(words, meaning, beside_device):
     """And ends the process where the kernel would crash."""
-    done = subprocess.run(
-        [sys.executable, "-c", STRICT, *map(str, words)], capture_output=True, text=True,
-        env=beside_device("rknpu", "rk3588"),
-    )  # fmt: skip
+    done = python(STRICT, *words, env=beside_device("rknpu", "rk3588"))
     assert meaning in done.stdout + done.stderr, done.stderr
 
 

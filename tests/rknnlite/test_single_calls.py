@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import subprocess
-import sys
 import threading
 import venv
 import zipfile
@@ -14,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from paths import PROJECT
+from processes import python
 from threads import in_threads
 
 from rknn_runtime import open_library
@@ -225,23 +225,20 @@ def test_the_wheel_has_the_vendors_names(tmp_path):
         "assert all(file.locate().exists() for file in distribution('rknn-toolkit-lite2').files)\n"
     )
     begin = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
-    done = subprocess.run(
-        [sys.executable, "-c", begin + code],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = python(begin + code)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
 def test_pip_installs_and_removes_the_wheel(tmp_path):
     venv.create(tmp_path / "env", with_pip=True)
-    python = tmp_path / "env" / "bin" / "python"
+    own = tmp_path / "env" / "bin" / "python"
     path = install.make_wheel(LITE, tmp_path)
     for words in (
         ["install", "--no-deps", "--no-index", str(path)],
         ["uninstall", "-y", LITE],
     ):
-        subprocess.run([python, "-m", "pip", *words], check=True, capture_output=True)
+        subprocess.run([own, "-m", "pip", *words], check=True, capture_output=True)
     assert not list((tmp_path / "env").rglob("rknnlite/api"))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from paths import TESTS
+from processes import python
 from sim_api import Api, bytes_of, computed_bundle
 
 from rknn_runtime import Model
@@ -194,12 +195,6 @@ print(status, seen, lib.rknn_sim_violations(text, 512), text.value.decode())
 """
 
 
-def run_python(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", code, *arguments]
-    environment = {**os.environ, **variables}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-
-
 @pytest.mark.parametrize(
     ("caches", "expected"),
     [
@@ -219,7 +214,7 @@ def test_a_foreign_program_syncs_only_when_it_asks_to(
     model = tmp_path / "m.bundle"
     model.write_bytes(bundle_from_arrays([source], [target], [answer], soc=MINI))
     variables = {} if caches is None else {"RKNN_SIM_CACHES": caches}
-    done = run_python(FOREIGN, SIMULATED, str(model), **variables)
+    done = python(FOREIGN, SIMULATED, model, env={**os.environ, **variables})
     assert done.stdout.startswith(expected), done.stdout + done.stderr
 
 
@@ -254,5 +249,5 @@ def test_a_later_handler_of_faults_is_left_alone() -> None:
     """Reads are not watched from then on: it would not know what to do with our faults."""
     statement = "import faulthandler; api.read(); faulthandler.enable(); api.run()"
     code = WATCHING.format(folders=[str(TESTS), str(TESTS / "sim")], statement=statement)
-    done = run_python(code)
+    done = python(code)
     assert done.stdout == "[0, 0, 0, 0] 1\n", done.stderr

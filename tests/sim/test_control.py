@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from paths import TESTS
+from processes import python
 from sim_api import Api, computed_bundle
 
 from rknn_runtime._ffi import ffi, lib
@@ -138,24 +137,18 @@ with Api(open({str(model)!r}, "rb").read()) as api:
         "RKNN_SIM_LATENCY_US": "3000",
         "RKNN_SIM_LOG": str(log),
     }
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
-    )
+    done = python(script, env=environment)
     assert done.stdout.splitlines() == ["[0, -7, 0] True", "True"]
     lines = log.read_text().splitlines()
     assert lines.count("rknn_sim error: RKNN_SIM_FAIL is not function:nth:code[;...]") == 2
     assert "rknn_sim note: rknn_run fails with -7 on demand" in lines
     environment.update(RKNN_SIM_LOG="stderr", RKNN_SIM_LATENCY_US="fast", RKNN_SIM_FAIL="")
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
-    )
+    done = python(script, env=environment)
     assert "RKNN_SIM_LATENCY_US is not a number" in done.stderr
     del environment["RKNN_SIM_LOG"]
     for level, talks in (("0", False), ("4", True)):
         environment["RKNN_LOG_LEVEL"] = level
-        done = subprocess.run(
-            [sys.executable, "-c", script], env=environment, capture_output=True, text=True
-        )
+        done = python(script, env=environment)
         assert ("RKNN_SIM_LATENCY_US is not a number" in done.stderr) == talks
 
 

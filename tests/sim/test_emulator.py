@@ -58,9 +58,6 @@ def is_for_oracle(path: Path) -> bool:
     )
 
 
-ORACLE = [path for path in EVERY if is_for_oracle(path)]
-
-
 def replace_register(model: bytes, number: int, value: int) -> bytes:
     """Write another value wherever a command of the model writes a register."""
     targets = {1: 0x0201, 3: 0x0801, 4: 0x1001, 5: 0x2001}
@@ -91,11 +88,13 @@ def assert_every_bit_is_the_oracles(model: bytes) -> None:
         np.testing.assert_array_equal(emulator.read(output), machine.read(output.index))
 
 
-@pytest.mark.parametrize("path", ORACLE, ids=lambda path: path.stem)
-def test_every_bit_is_the_oracles(path: Path) -> None:
+def test_every_bit_is_the_oracles() -> None:
     """All outputs equal the NumPy machine's, which shares no code with the emulator."""
-    assert len(ORACLE) > 15
-    assert_every_bit_is_the_oracles(path.read_bytes())
+    known = [path for path in EVERY if is_for_oracle(path)]
+    assert len(known) > 15
+    for path in known:
+        print(path.stem)  # shown if it fails
+        assert_every_bit_is_the_oracles(path.read_bytes())
 
 
 @pytest.mark.parametrize(

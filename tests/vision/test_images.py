@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import os
 import struct
-import subprocess
 import sys
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import python
 
 from rknn_runtime.vision.images import ImageFile, as_pixels, as_scaled, size_of_file
 
@@ -70,14 +70,7 @@ def test_no_program_is_started_for_a_file(tmp_path, ending):
     gs.chmod(0o755)
     code = "import sys; from rknn_runtime.vision.images import as_pixels; as_pixels(sys.argv[1])"
     search = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
-    ran = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        env={**os.environ, "PATH": search},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ran = python(code, path, env={**os.environ, "PATH": search})
     assert f"photo.{ending} cannot be decoded as an image: expected one of" in ran.stderr
     assert not mark.exists()
 
