@@ -16,6 +16,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,13 +158,9 @@ def _judged(arguments: Namespace) -> Analysis:
         device=arguments.device,
         toolkit=arguments.toolkit or DEFAULT_VERSION,
         environment=arguments.environment,
-        progress=None if arguments.quiet else _say,
+        progress=None if arguments.quiet else partial(print, file=sys.stderr, flush=True),
         **{name: value for name, value in options.items() if value is not None},
     )
-
-
-def _say(step: str) -> None:
-    print(step, file=sys.stderr, flush=True)
 
 
 def _compared(arguments: Namespace) -> AccuracyReport:

@@ -99,7 +99,11 @@ def run(arguments: Namespace) -> int:
         if arguments.layers:
             _refuse(arguments, "bench --layers", *_OF_PHASES)
             return _layers(arguments, first)
-        _check_places(arguments)
+        check_writable(arguments.output, arguments.html, arguments.plot)
+        if arguments.plot:  # before minutes of measuring
+            from rknn_runtime.tools.bench import import_figure
+
+            import_figure()
         result = _measured(arguments, first)
         _show(arguments, result)
         return _status(result)
@@ -107,15 +111,6 @@ def run(arguments: Namespace) -> int:
 
 def _refuse(arguments: Namespace, form: str, *options: str) -> None:
     refuse_given(arguments, options, "`bench MODEL`", f"`{form}`, which has no such")
-
-
-def _check_places(arguments: Namespace) -> None:
-    """Check before minutes of measuring that the results can be written."""
-    check_writable(arguments.output, arguments.html, arguments.plot)
-    if arguments.plot:
-        from rknn_runtime.tools.bench import import_figure
-
-        import_figure()
 
 
 def _measured(arguments: Namespace, model: str) -> Result:

@@ -35,7 +35,7 @@ from rknn_runtime.cli.options import add_library, add_switch, refusals, shows_pr
 from rknn_runtime.errors import RknnError
 from rknn_runtime.vision import tasks
 from rknn_runtime.vision.labels import read_labels
-from rknn_runtime.vision.tasks import TASKS, Task
+from rknn_runtime.vision.tasks import TASKS
 
 if TYPE_CHECKING:
     from rknn_runtime.cli.reports import Report
@@ -271,8 +271,12 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
 
     first: Any = pool.tasks[0]
     labels = first.labels
-    _check_task(arguments, tasks.task_of(first))
-    detects = tasks.task_of(first).what == _DETECTS
+    task = tasks.task_of(first)
+    detects = task.what == _DETECTS
+    if arguments.format in ("coco", "yolo") and not detects:
+        raise ValueError(f"--format {arguments.format}: expected {_DETECTS}, got {task.what}")
+    if arguments.save and not task.draws:
+        raise ValueError(f"--save: expected {_DETECTS}, got {task.what}")
     tracks = Tracks() if arguments.track else None
     failed = done = 0
     #: Frames and objects of each video, and of all images.
@@ -329,13 +333,6 @@ def _run(arguments: Namespace, pool: Pool, sources: list[str]) -> int:
             text += f", {counted(count, 'object')}" if detects else ""
             tell(printable(text + place), "info")
     return int(failed > 0)
-
-
-def _check_task(arguments: Namespace, task: Task) -> None:
-    if arguments.format in ("coco", "yolo") and task.what != _DETECTS:
-        raise ValueError(f"--format {arguments.format}: expected {_DETECTS}, got {task.what}")
-    if arguments.save and not task.draws:
-        raise ValueError(f"--save: expected {_DETECTS}, got {task.what}")
 
 
 def _report(arguments: Namespace, labels: Any, sources: list[str], stack: ExitStack) -> Report:

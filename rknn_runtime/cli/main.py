@@ -124,17 +124,13 @@ def _run(parsed: Namespace) -> int:
     except RuntimeError as error:
         if str(error) != "can't start new thread":
             raise
-        tell(f"{error}: raise the limit of {_thread_limit()}")
+        import resource
+
+        room, _ = resource.getrlimit(resource.RLIMIT_AS)  # for stacks
+        limits = "`ulimit -u`" if room == resource.RLIM_INFINITY else "`ulimit -v` or `ulimit -u`"
+        tell(f"{error}: raise the limit of {limits}")
         return 1
     return status
-
-
-def _thread_limit() -> str:
-    """Return the limits that keep threads from starting: their number, and room for stacks."""
-    import resource
-
-    room, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return "`ulimit -u`" if room == resource.RLIM_INFINITY else "`ulimit -v` or `ulimit -u`"
 
 
 def make_parser(words: Iterable[str]) -> ArgumentParser:

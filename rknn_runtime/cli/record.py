@@ -73,8 +73,8 @@ def _check_place(arguments: Namespace) -> None:
 
 def _samples(model: str, paths: Sequence[str]) -> list[list[Any]]:
     with refusals():
-        arrays = {path: list(load_arrays(path).values()) for path in paths if not _is_photo(path)}
-        photos = [path for path in paths if path not in arrays]
+        photos = [path for path in paths if Path(path).suffix.lower() in IMAGE_SUFFIXES]
+        arrays = {path: list(load_arrays(path).values()) for path in paths if path not in photos}
         if photos:
             from rknn_runtime.conversion.calibration import framed
             from rknn_runtime.npu.model import Model
@@ -88,7 +88,3 @@ def _samples(model: str, paths: Sequence[str]) -> list[list[Any]]:
                 )
             arrays.update({path: [framed(Path(path), size, color)] for path in photos})
     return [arrays[path] for path in paths]
-
-
-def _is_photo(path: str) -> bool:
-    return Path(path).suffix.lower() in IMAGE_SUFFIXES

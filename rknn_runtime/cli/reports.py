@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -19,10 +19,8 @@ from rknn_runtime.streams.address import path_of
 from rknn_runtime.vision.decimals import doubles
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.images import as_pixels, import_pillow, size_of_file
+from rknn_runtime.vision.labels import Labels, names_of
 from rknn_runtime.vision.tasks import as_dict
-
-if TYPE_CHECKING:
-    from rknn_runtime.vision.labels import Labels
 
 #: Frames per second of a video whose source tells no rate.
 _FPS = 25.0
@@ -45,13 +43,6 @@ class Report:
     def end(self) -> None:
         """Write the end of the file, also after an error."""
 
-    def _name(self, class_id: int) -> str:
-        from rknn_runtime.vision.labels import names_of
-
-        return (
-            f"class {class_id}" if self._labels is None else names_of(self._labels, [class_id])[0]
-        )
-
 
 class Text(Report):
     """A line for each image, and one for each object or class; of a video a line for each frame."""
@@ -65,9 +56,11 @@ class Text(Report):
             return
         lines = []
         names: Counter[str] = Counter()
+        labels = self._labels
         for found in result:
             left, top, right, bottom = (round(side) for side in found.xyxy)
-            name = self._name(found.class_id)
+            number = found.class_id
+            name = f"class {number}" if labels is None else names_of(labels, [number])[0]
             if found.tracker_id is not None and found.tracker_id >= 0:
                 name = f"{name} #{found.tracker_id}"
             names[name] += 1

@@ -178,12 +178,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 class _Failures:
-    """Counts and reports skipped frames, and ends the server after many in a row.
-
-    Attributes:
-        last: The error of the last one.
-        source: The source, which skips frames as well.
-    """
+    """Counts and reports skipped frames, and ends the server after many in a row."""
 
     def __init__(self) -> None:
         self.last = ""

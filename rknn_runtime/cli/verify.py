@@ -16,15 +16,13 @@ import json
 import os
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from rknn_runtime.cli.files import naming
 from rknn_runtime.cli.options import add_library, add_switch
 from rknn_runtime.errors import RknnError
 from rknn_runtime.modelfile.soc import SOCS, soc_of_this_machine
-
-if TYPE_CHECKING:
-    import numpy as np
 
 #: NPUs with questions; other SoCs with the same NPU get the same ones.
 ASKED = ("rk3588", "rv1106", "rk3566", "rk3562", "rk3576")
@@ -55,11 +53,7 @@ def run(arguments: Namespace) -> int:
         raise RknnError("MODEL: only the open runtime (--library open) asks about kinds of task")
     soc = arguments.soc or _asked(library.is_simulated)
     questions = verify.questions_for(soc)
-
-    def on_library(model: bytes, image: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-        return verify.run_model(model, image, library)
-
-    findings = verify.ask(questions, on_library)
+    findings = verify.ask(questions, partial(verify.run_model, library=library))
     title = verify.about(soc, library, questions[0])
     for model in arguments.models:
         with naming(model), Model(model, library=library):
@@ -76,16 +70,12 @@ def run(arguments: Namespace) -> int:
         print("\n".join(verify.page(title, findings)))
         if kinds is not None:
             print("\n".join(verify.kinds_page(kinds, driver)))
-        _say_what_it_is(library.has_npu)
+        if library.has_npu:
+            print("please paste all of this into an issue of rknn-runtime: it settles what the")
+            print("emulator can only assume; add which board it is")
+        else:
+            print("simulated: this is what the emulator assumes; not yet compared with a board")
     return 0 if all(finding.is_assumed for finding in findings) else 1
-
-
-def _say_what_it_is(has_npu: bool) -> None:
-    if has_npu:
-        print("please paste all of this into an issue of rknn-runtime: it settles what the")
-        print("emulator can only assume; add which board it is")
-    else:
-        print("simulated: this is what the emulator assumes; not yet compared with a board")
 
 
 def _asked(simulated: bool) -> str:

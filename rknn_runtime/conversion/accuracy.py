@@ -356,8 +356,10 @@ def compare(
         for side, name in ((a, "a"), (b, "b")):
             sides.append(open_side(side, name, given))
             opened.callback(sides[-1].close)
-        if given is None:
-            _share_preprocessing(sides)
+        for mine, other in (sides, sides[::-1]) if given is None else ():
+            # An ONNX file gets the normalization of the `.rknn` model on the other side.
+            if mine.inputs is None and mine.preprocessing is None:
+                mine.preprocessing = other.preprocessing
         run = _Run(sides, detect or truth is not None, options, threshold, task)
         run.color = color or _color_of(sides)
         return run.over(frames, truth, progress)
@@ -389,13 +391,6 @@ def _given(
 def _floats(values: Sequence[float], name: str) -> tuple[float, ...]:
     given = as_list(values, name, "a list of numbers per input")
     return tuple(as_float(value, name) for value in given)
-
-
-def _share_preprocessing(sides: Sequence[Side]) -> None:
-    """Give an ONNX file the normalization of the `.rknn` model on the other side."""
-    for side, other in (sides, sides[::-1]):
-        if side.inputs is None and side.preprocessing is None:
-            side.preprocessing = other.preprocessing
 
 
 def _color_of(sides: Sequence[Side]) -> str:

@@ -16,10 +16,10 @@ from typing import Any
 from rknn_runtime._files import printable_lines, read_file
 from rknn_runtime.conversion.calibration import images_in, listing, written
 from rknn_runtime.conversion.environment import DEFAULT_VERSION, toolkit_python
-from rknn_runtime.conversion.options import soc_named
 from rknn_runtime.conversion.plan import plan_of
 from rknn_runtime.conversion.toolkit import run_job
 from rknn_runtime.errors import InvalidModelError
+from rknn_runtime.modelfile.soc import soc_named
 
 MAX_BYTES = 1 << 24
 _ROW = re.compile(r"\[(?P<op>[^\]]+)\] (?P<name>\S+)(?P<cells>.*)")
@@ -138,7 +138,7 @@ def analyse(
     Returns:
         The analysis.
     """
-    soc = soc_named(target).name
+    soc = soc_named(target, "target").name
     source = Path(model)
     if source.suffix.lower() != ".onnx":
         raise ValueError(f"model: expected an .onnx file, got {source.name!r}")
@@ -229,14 +229,8 @@ def _rows(lines: list[str], places: list[tuple[float, str]]) -> Iterator[Analysi
                 cells[field] = LayerError(float(cell["cosine"]), float(cell["distance"]))
             except ValueError:
                 raise ValueError(f"expected two numbers, got {cell[0]!r} in {line!r}") from None
-        yield AnalysisRow(
-            row["op"],
-            row["name"],
-            cells.get("simulator_entire"),
-            cells.get("simulator_single"),
-            cells.get("runtime_entire"),
-            cells.get("runtime_single"),
-        )
+        errors = (f"{by}_{kind}" for by in _GROUPS.values() for kind in ("entire", "single"))
+        yield AnalysisRow(row["op"], row["name"], *map(cells.get, errors))
 
 
 def _cosine(error: LayerError | None) -> float:

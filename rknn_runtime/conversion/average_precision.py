@@ -44,13 +44,6 @@ def average_precision(found: Iterable[Detections], truth: Iterable[Detections]) 
     The definition is at cocodataset.org, "Detection evaluation"; here for boxes of any area, and
     without crowds. Per class, at most 100 detections of an image are matched by falling confidence
     to the free object with the largest IoU. Precision is read at 101 recalls and made monotonic.
-
-    Args:
-        found: The detections of each image.
-        truth: The objects of each image in the same order; confidences are ignored.
-
-    Returns:
-        The precision.
     """
     images: tuple[list[Detections], list[Detections]] = [], []
     # In pairs, and checked one at a time, since one of them may never end.

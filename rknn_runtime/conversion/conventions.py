@@ -10,8 +10,6 @@ from rknn_runtime.conversion.head import CutHead
 
 
 class Convention(NamedTuple):
-    """The pixels of a family."""
-
     family: str
     color: str
     #: For each channel, in 0..255 and in the order of `color`.

@@ -23,13 +23,13 @@ from rknn_runtime.conversion.options import (
     check_names,
     check_possible,
     check_torchscript,
-    soc_named,
 )
 from rknn_runtime.conversion.plan import Plan, custom_string, plan_of
 from rknn_runtime.conversion.report import Conversion, decoder_options, judged
 from rknn_runtime.conversion.simulation import Ranges
 from rknn_runtime.conversion.toolkit import run_job
 from rknn_runtime.modelfile.info import Preprocessing
+from rknn_runtime.modelfile.soc import soc_named
 from rknn_runtime.sim.faults import toolkit_faults
 from rknn_runtime.vision.images import IMAGE_SUFFIXES
 from rknn_runtime.vision.labels import Labels
@@ -208,8 +208,10 @@ def convert(
             log = run_job(runner, job, say)
             replace_file(place, Path(folder, "network.rknn").read_bytes())
         else:
+            means, stds = (config[key][0][: plan.channels] for key in ("mean_values", "std_values"))
+            given = Preprocessing(tuple(means), tuple(stds), rgb2bgr=False)
             climbed = climb(
-                plan, images, shown if evaluate else (), _preprocessing(config, plan),
+                plan, images, shown if evaluate else (), given,
                 decoder_options(plan), _builder(runner, job, folder), chip, target, place, effort,
                 say, score, without,
             )  # fmt: skip
@@ -258,12 +260,6 @@ def _check_climb(
     if given or build:
         name, value = next(iter({**given, **build}.items()))
         raise ValueError(f"{name}: expected none with a target, got {value!r}")
-
-
-def _preprocessing(config: Mapping[str, Any], plan: Plan) -> Preprocessing:
-    """Return how the file normalizes pixels."""
-    mean, std = (config[name][0][: plan.channels] for name in ("mean_values", "std_values"))
-    return Preprocessing(tuple(mean), tuple(std), rgb2bgr=False)
 
 
 def _builder(runner: str, job: Mapping[str, Any], folder: Path) -> Build:

@@ -59,7 +59,6 @@ class Tail(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the tensors to cut at."""
         ends = tuple(name for scale in self.scales for name, _ in scale.tensors)
         return (*ends, *self.kept)
 

@@ -52,15 +52,8 @@ def toolkit_python(
 ) -> str:
     """Return a Python that has rknn-toolkit2, and install it first if needed.
 
-    An interrupted or broken installation is replaced. If another process is installing, wait.
-
-    Args:
-        version: The version of the toolkit, one of `VERSIONS`.
-        folder: The place of the environments. None: ``rknn-runtime/toolkit`` in
-            ``$XDG_CACHE_HOME``, or in ``~/.cache``.
-        python: The Python to make the environment with. None: the result of `find_python`.
-        with_torch: Also install PyTorch, which only TorchScript needs.
-        progress: Called with a line about each step.
+    An interrupted or broken installation is replaced. If another process is installing, wait. The
+    environments lie in `folder`, made with `python` or the result of `find_python`.
     """
     if version not in VERSIONS:
         raise ValueError(f"toolkit: expected {' or '.join(VERSIONS)}, got {version!r}")
@@ -70,7 +63,9 @@ def toolkit_python(
     flavour = f"{version}-torch" if with_torch else version
     place = base / f"rknn-toolkit2-{flavour}"
     with _locked(base / f"{place.name}.lock", say):
-        made_of = _made_of(version, python, with_torch)
+        contents = b"".join(path.read_bytes() for path in _files(version, with_torch))
+        digest = hashlib.sha256(contents).hexdigest()
+        made_of: dict[str, object] = {"version": version, "python": python, "files": digest}
         if not _is_ready(place, made_of):
             _make(place, made_of, version, python, with_torch, say)
     return str(place / "bin" / "python")
@@ -163,14 +158,6 @@ def _locked(path: Path, say: Progress) -> Iterator[None]:
             say("waiting for another process that installs rknn-toolkit2")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _made_of(version: str, python: str | None, with_torch: bool) -> dict[str, object]:
-    """Describe the ingredients of an environment; another description means that it is stale."""
-    digest = hashlib.sha256()
-    for path in _files(version, with_torch):
-        digest.update(path.read_bytes())
-    return {"version": version, "python": python, "files": digest.hexdigest()}
 
 
 def _files(version: str, with_torch: bool) -> list[Path]:

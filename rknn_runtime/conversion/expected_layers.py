@@ -57,11 +57,6 @@ def expected_layers(
 
     The graph is cut as by `convert`. Activations, normalisations and constants count as parts of
     the convolutions before them, as in the toolkit.
-
-    Args:
-        model: The file.
-        keep_graph: Do not cut the graph.
-        load: As for `convert`: the shapes of open inputs.
     """
     path = Path(model)
     onnx = plan_of(path, load or {}, keep_graph, "auto", None, "RGB").onnx

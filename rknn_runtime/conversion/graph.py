@@ -23,16 +23,10 @@ _MOST_CONSTANT_NODES = 64
 class OnnxGraph:
     """The nodes, shapes, constants and metadata of an ONNX file.
 
-    Args:
-        data: The bytes of the file.
-        name: The name of the file, for messages.
-        sizes: Shapes for open inputs.
-        folder: Where the files with its weights are, if it has such; None: it may have none.
+    Weights may lie in other files of `folder`; `sizes` are shapes for open inputs.
 
     Attributes:
         inputs: Names and shapes of the inputs that are not constants; open sizes are None.
-        outputs: Names of the outputs.
-        metadata: The metadata of the exporter.
         has_open_batch: Whether an input of any number of images became one of one image.
     """
 
@@ -87,7 +81,6 @@ class OnnxGraph:
 
     @classmethod
     def read(cls, path: Path, inputs: Any = None, sizes: Any = None) -> OnnxGraph:
-        """Read a file."""
         data = bytes(read_file(path, MAX_ONNX_BYTES))
         return cls(data, str(path), dict(zip(inputs or (), sizes or ())), path.parent)
 
@@ -137,7 +130,6 @@ class OnnxGraph:
         return self._seen
 
     def _run(self, names: list[str]) -> list[Array]:
-        """Compute tensors of the graph with zeros as inputs."""
         graph = Graph(self.cut(names))
         zeros = {
             tensor.name: np.zeros([size or 1 for size in tensor.shape], tensor.dtype)
@@ -163,7 +155,6 @@ class OnnxGraph:
         return None
 
     def operators(self, outputs: Iterable[str]) -> dict[str, int]:
-        """Count the operators that compute some tensors."""
         return dict(Counter(node.op_type for node in self._nodes_for(self._needed(outputs))))
 
     def inputs_of(self, outputs: Iterable[str]) -> dict[str, tuple[int | None, ...] | None]:

@@ -42,7 +42,6 @@ def head_of(
     task: str | None = None,
     whole: Tail | None = None,
 ) -> CutHead:
-    """Find the head of a graph after the cut."""
     attrs = [_attr(graph, name, index) for index, name in enumerate(tail.outputs)]
     ending = _ENDINGS.get(task or "", "")
     try:

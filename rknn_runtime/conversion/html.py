@@ -36,7 +36,6 @@ _STYLE = (
 
 
 def page(title: str, parts: Iterable[str], style: str = "") -> str:
-    """Return a page."""
     name, body = html.escape(title), "\n".join(parts)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

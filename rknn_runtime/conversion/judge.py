@@ -71,7 +71,6 @@ class Score:
 
     @property
     def rank(self) -> float:
-        """Return the number that files are compared by."""
         return self.quality + self.fine
 
     def __str__(self) -> str:
@@ -120,7 +119,6 @@ class FloatJudge:
         self._decoding = Decoding([recorded, recorded], {**options, "conf_threshold": _FAINT})
 
     def feed(self, index: int) -> dict[str, Array]:
-        """Return the inputs of the network for an image."""
         return self._side.feed((self.frames[index],))
 
     def weight(self, index: int) -> float:
@@ -143,7 +141,7 @@ class FloatJudge:
     def of(self, file: Judged) -> Score:
         """Judge a ``.rknn`` file on the simulated NPU, or outputs for each image."""
         found = [self._in_shape(*each) for each in zip(self.outputs, self.run(file))]
-        alike = [self._alike(*each) for each in zip(self.outputs, found)]
+        alike = [min(self._alike_each(*each)) for each in zip(self.outputs, found)]
         worst, mean = min(alike), float(np.mean(alike))
         whole = min(
             _cosine(np.stack(ours), np.stack(theirs))
@@ -236,9 +234,6 @@ class FloatJudge:
 
     def _in_shape(self, ours: Sequence[Array], theirs: Sequence[Array]) -> list[Array]:
         return [np.asarray(b, np.float32).reshape(a.shape) for a, b in zip(ours, theirs)]
-
-    def _alike(self, ours: Sequence[Array], theirs: Sequence[Array]) -> float:
-        return min(self._alike_each(ours, theirs))
 
     def _alike_each(self, ours: Sequence[Array], theirs: Sequence[Array]) -> list[float]:
         return [_cosine(a, b, floor) for a, b, floor in zip(ours, theirs, self._floors)]

@@ -67,8 +67,6 @@ Price = tuple[Optional[float], int]
 
 @dataclass(frozen=True)
 class Rung:
-    """A step that was tried."""
-
     name: str
     #: What it did.
     text: str
@@ -110,7 +108,6 @@ class Climb:
 
     @property
     def score(self) -> Score:
-        """The score of the written file."""
         return self.rungs[self.best].score
 
     def to_dict(self) -> dict[str, Any]:
@@ -119,7 +116,6 @@ class Climb:
         return said
 
     def to_html(self) -> Iterator[str]:
-        """Yield the parts of a page."""
         yield "<h2>The climb</h2>"
         yield f"<p>{html.escape(self._words())}</p>"
         rows = [
@@ -188,7 +184,6 @@ class State:
     text: str = "as the toolkit does"
 
     def digest(self) -> str:
-        """Return a name for the recipe."""
         said = json.dumps([sorted(self.ranges.items()), self.is_rounded, self.wide])
         return hashlib.sha256(self.onnx + said.encode()).hexdigest()[:20]
 
@@ -205,16 +200,8 @@ Step = Callable[["Climber", State], Iterator[State]]
 class Climber:
     """The work of one climb.
 
-    Args:
-        onnx: The network in float.
-        judge: Judges files, by images that nothing is chosen by.
-        chooser: Has the images to choose by, those that show most first.
-        build: Builds a file.
-        soc: The SoC.
-        folder: Where the results of steps are kept until the climb ends.
-        seconds: The time to spend.
-        say: Called with a line about each step.
-        target: The score at which the climb ends.
+    `judge` judges files, by images that nothing is chosen by; `chooser` has the images to choose
+    by, those that show most first. `folder` keeps the results of steps until the climb ends.
     """
 
     def __init__(
@@ -289,7 +276,6 @@ class Climber:
         return self._seconds - (monotonic() - self._start)
 
     def deadline(self) -> float:
-        """Return when a search has to end."""
         return monotonic() + max(self._left(), 0) * _SEARCH
 
     def _tried(self, name: str, step: Step, state: State) -> Iterator[State]:
@@ -315,7 +301,6 @@ class Climber:
         return self._folder / f"{state.digest()}.rknn"
 
     def built(self, state: State) -> Path:
-        """Build a state, or find its file."""
         path = self._file(state)
         if not path.exists():
             partial, stored = path.with_suffix(".part"), []
@@ -346,26 +331,21 @@ class Climber:
             return score
 
     def meets_target(self, state: State) -> bool:
-        """Tell whether the file of a state reaches the target."""
         return self._score(state).meets(self._target)
 
     def price(self, state: State) -> Price:
-        """Return the predicted time and the size of a state's file."""
         path, ms = self.built(state), None
         with suppress(RknnError):
             ms = predict(read_layers(path), self.soc.name).ms
         return ms, path.stat().st_size
 
     def plain(self) -> State:
-        """Return the network as the first step has it."""
         return State(simplified(self._onnx, self._feeds[0]))
 
     def in_float16(self) -> State:
-        """Return the whole network in float16."""
         return State(self._onnx, wide=(ALL,), text="the whole network in float16")
 
     def network(self, state: State) -> bytes:
-        """Return the network that a state is built of."""
         if not state.is_rounded:
             return state.onnx
         if state.onnx not in self._rounded:
@@ -385,7 +365,6 @@ class Climber:
         return self._layouts[onnx]
 
     def seen(self, onnx: bytes) -> dict[str, Moments]:
-        """Return the tensors of a network in float."""
         if onnx not in self._seen:
             self._seen[onnx] = moments(onnx, self.layout(onnx).ranges, self._feeds)
         return self._seen[onnx]
@@ -402,7 +381,6 @@ class Climber:
         return self._simulations[key]
 
     def ranges(self, state: State) -> dict[str, tuple[float, float]]:
-        """Return the ranges of all inner tensors."""
         own = self.layout(state.onnx).ranges
         return {**own, **{name: state.ranges[name] for name in own.keys() & state.ranges.keys()}}
 

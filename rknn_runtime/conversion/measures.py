@@ -27,8 +27,6 @@ _MATCH_IOU = 0.5
 
 
 class Measure(NamedTuple):
-    """A measure of a task."""
-
     #: In reports.
     name: str
     alike: Alike

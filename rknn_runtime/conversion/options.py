@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI
-from rknn_runtime.modelfile.soc import SOCS, Soc
+from rknn_runtime.modelfile.soc import Soc
 
 #: The toolkit's call for each kind of file.
 LOADERS = {
@@ -55,7 +55,6 @@ _NEEDED = {
 
 
 def check_names(call: str, given: Mapping[str, Any], version: str) -> None:
-    """Check the names of parameters."""
     group = "load" if call.startswith("load_") else call
     known = PARAMETERS[call]
     if call == "config" and version != "2.3.2":
@@ -85,15 +84,6 @@ def check_torchscript(path: Path) -> None:
         f"model: expected TorchScript, got the weights of a training: {str(path)!r}; export them "
         f"to ONNX and convert that: yolo export model={path.name} format=onnx"
     )
-
-
-def soc_named(target: object, argument: str = "target") -> Soc:
-    """Return the SoC to convert for."""
-    if not isinstance(target, str):
-        raise TypeError(f"{argument}: expected the name of a SoC, got {type(target).__name__}")
-    if target.lower() not in SOCS:
-        raise ValueError(f"{argument}: expected one of {', '.join(SOCS)}, got {target!r}")
-    return SOCS[target.lower()]
 
 
 def check_possible(

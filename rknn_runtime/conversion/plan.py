@@ -28,7 +28,7 @@ from rknn_runtime.conversion.cut import (
 from rknn_runtime.conversion.graph import OnnxGraph
 from rknn_runtime.conversion.head import CutHead, head_at_end, head_of, queries_at_end, read_as
 from rknn_runtime.vision.heads.faces import FACES
-from rknn_runtime.vision.labels import Labels
+from rknn_runtime.vision.labels import Labels, read_labels
 
 #: The toolkit's limit is below 1024 bytes.
 MAX_CUSTOM_BYTES = 1023
@@ -84,13 +84,13 @@ def plan_of(
 
     The default colour is its family's, or RGB; the default task its family's or its metadata's.
     """
-    named = _labels(labels)
+    names = named(labels)
     if model.suffix.lower() != ".onnx":
-        return replace(_handed_through(load, named, color or "RGB"), task=task)
+        return replace(_handed_through(load, names, color or "RGB"), task=task)
     graph = OnnxGraph.read(model, load.get("inputs"), load.get("input_size_list"))
     _check_shapes(graph)
     facts = exported_facts(graph.metadata)
-    named = facts.get("labels") if named is None else named
+    names = facts.get("labels") if names is None else names
     said, task = task, task or facts.get("task")
     cut: tuple[str, ...] = ()
     found: CutHead | None = None
@@ -98,7 +98,7 @@ def plan_of(
     if graph.has_open_batch:
         notes.append("one image at a time, as the file leaves their number open")
     if not keep_graph and "outputs" not in load and said in (None, "detect"):
-        count = None if named is None else len(named)
+        count = None if names is None else len(names)
         try:
             cut, found, more = _cut(graph, head, count, task)
             notes += more
@@ -107,8 +107,8 @@ def plan_of(
                 raise
             if task != "classify":
                 notes.append(f"not cut: {error}")
-    if named is None and found is not None and found.name in FACES:
-        named = ["face"]
+    if names is None and found is not None and found.name in FACES:
+        names = ["face"]
     outputs = cut or tuple(load.get("outputs") or graph.outputs)
     for name in outputs:
         if graph.producer(name) is None:
@@ -126,11 +126,11 @@ def plan_of(
     left = graph.operators(outputs)
     seen = None
     if found is None and size is not None and task in (None, "detect"):
-        seen = read_as(graph, outputs, size, None if named is None else len(named))
+        seen = read_as(graph, outputs, size, None if names is None else len(names))
     rest = _load_of(load, set(graph.inputs) - set(inputs))
     notes += _padded_averages(graph)
     return Plan(
-        onnx, cut, found, named, task, size, channels, gray, left, rest, tuple(notes), family,
+        onnx, cut, found, names, task, size, channels, gray, left, rest, tuple(notes), family,
         text.get("characters"), seen, _image_among(inputs),
     )  # fmt: skip
 
@@ -214,12 +214,9 @@ def _handed_through(load: Mapping[str, Any], labels: Labels | None, color: str) 
     return Plan(None, (), None, labels, None, size, channels, color, {}, dict(load), (note,))
 
 
-def _labels(labels: Labels | str | os.PathLike[str] | None) -> Labels | None:
-    if isinstance(labels, (str, os.PathLike)):
-        from rknn_runtime.vision.labels import read_labels
-
-        return read_labels(labels)
-    return labels
+def named(labels: Labels | str | os.PathLike[str] | None) -> Labels | None:
+    """Return the names of classes, which may be in a file."""
+    return read_labels(labels) if isinstance(labels, (str, os.PathLike)) else labels
 
 
 def _check_shapes(graph: OnnxGraph) -> None:
@@ -342,14 +339,13 @@ def custom_string(
         said["input"] = {"width": size[1], "height": size[0], "color": color}
     if not said and labels is None:
         return "", True
-    if labels is not None or characters is not None:
-        names: Any = characters
-        if labels is not None:
-            names = labels if isinstance(labels, dict) else list(labels)
-        whole = _json({"labels" if labels is not None else "characters": names, **said})
-        if len(whole.encode()) <= MAX_CUSTOM_BYTES:
-            return whole, True
-    return _json(said), labels is None and characters is None
+    names: dict[str, Any] = {} if characters is None else {"characters": characters}
+    if labels is not None:
+        names = {"labels": labels if isinstance(labels, dict) else list(labels)}
+    whole = _json({**names, **said})
+    if names and len(whole.encode()) > MAX_CUSTOM_BYTES:
+        return _json(said), False
+    return whole, True
 
 
 def _json(said: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from rknn_runtime._arrays import Array
 from rknn_runtime._files import printable_lines
 from rknn_runtime.conversion.average_precision import overlaps, pairs
 from rknn_runtime.conversion.html import for_page, page, picture
-from rknn_runtime.conversion.plan import plan_of
+from rknn_runtime.conversion.plan import named, plan_of
 from rknn_runtime.conversion.sides import ModelSide, OnnxSide, Side, float_attr
 from rknn_runtime.modelfile.custom_string import facts_of
 from rknn_runtime.modelfile.info import Preprocessing
@@ -32,7 +32,7 @@ from rknn_runtime.vision.heads.decoder import Decoder
 from rknn_runtime.vision.heads.find import FORMS, Reading, find_head
 from rknn_runtime.vision.image_model import calibrated_for
 from rknn_runtime.vision.images import as_scaled
-from rknn_runtime.vision.labels import Labels, read_labels
+from rknn_runtime.vision.labels import Labels
 from rknn_runtime.vision.letterbox import letterbox
 from rknn_runtime.vision.plausibility import Judge, Symptom, signs
 
@@ -227,8 +227,7 @@ def try_readings(
         ValueError: The model does not take one image, or has no known head; or a photo cannot be
             decoded.
     """
-    if isinstance(labels, (str, os.PathLike)):
-        labels = read_labels(labels)
+    labels = named(labels)
     if not photos:
         raise ValueError("photos: expected at least one, got none")
     say = progress or (lambda line: None)

@@ -15,17 +15,17 @@ import tempfile
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from rknn_runtime.conversion.environment import clean_environment, toolkit_python
 from rknn_runtime.conversion.remote_worker import receive, send
 from rknn_runtime.errors import RknnError
 from rknn_runtime.modelfile.soc import find_soc, soc_of_this_machine
 from rknn_runtime.npu.library import VARIABLE
-from rknn_runtime.rknnlite import RKNNLite
+from rknn_runtime.rknnlite.lite import Cores, RKNNLite
 
 
-class RKNN:
+class RKNN(Cores):
     """A model in the vendor's toolkit 2.3.2, with all methods of its ``rknn.api.RKNN``.
 
     After `load_rknn`, and after ``init_runtime(target=...)`` with the SoC of this machine, the
@@ -35,14 +35,6 @@ class RKNN:
     classes of the program, such as custom operators, cannot be passed. An exception has the
     toolkit's type if Python has it, otherwise it is an `RknnError`.
     """
-
-    NPU_CORE_AUTO: ClassVar[int] = 0
-    NPU_CORE_0: ClassVar[int] = 1
-    NPU_CORE_1: ClassVar[int] = 2
-    NPU_CORE_2: ClassVar[int] = 4
-    NPU_CORE_0_1: ClassVar[int] = 3
-    NPU_CORE_0_1_2: ClassVar[int] = 7
-    NPU_CORE_ALL: ClassVar[int] = 0xFFFF
 
     def __init__(self, verbose: bool = False, verbose_file: str | None = None) -> None:
         """Start nothing yet.

@@ -31,7 +31,6 @@ class _Unpickler(pickle.Unpickler):
 
 
 def send(stream: BinaryIO, thing: Any) -> None:
-    """Write an object to a pipe."""
     data = io.BytesIO()
     _Pickler(data, 4).dump(thing)
     stream.write(struct.pack("<Q", data.tell()) + data.getvalue())

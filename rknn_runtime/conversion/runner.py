@@ -22,7 +22,6 @@ class Refused(Exception):
 
 
 def main(job_path: str, result_path: str) -> int:
-    """Do a job from a file and write the result."""
     result = do(json.loads(Path(job_path).read_text("utf-8")), _say)
     Path(result_path).write_text(json.dumps(result), "utf-8")
     return int(result["error"] is not None)

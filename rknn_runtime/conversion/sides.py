@@ -12,6 +12,7 @@ from typing import Any, Union
 import numpy as np
 
 from rknn_runtime._arrays import Array, as_list, load_arrays
+from rknn_runtime.conversion.plan import named
 from rknn_runtime.enums import Layout, QuantType, TensorType
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.custom_string import facts_of
@@ -47,7 +48,6 @@ class Side:
     custom_string: str | None = None
 
     def run(self, index: int, frame: Inputs) -> list[Array]:
-        """Return the outputs of a frame."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -69,11 +69,8 @@ class ModelSide(Side):
         self._owned = owned
 
     def run(self, index: int, frame: Inputs) -> list[Array]:
-        """Run the model."""
-        if isinstance(self._model, GeneralModel):
-            found = self._model.run(*frame)
-        else:
-            found = self._model(*frame)
+        model = self._model
+        found = model.run(*frame) if isinstance(model, GeneralModel) else model(*frame)
         return [
             array.transpose(0, 3, 1, 2) if attr.is_nhwc else array
             for attr, array in zip(self.outputs or (), found)
@@ -97,12 +94,10 @@ class OnnxSide(Side):
         self.preprocessing = preprocessing
 
     def run(self, index: int, frame: Inputs) -> list[Array]:
-        """Normalize the inputs and compute the outputs."""
         graph = self.graph
         return [np.asarray(a) for a in graph.run(self.feed(frame), [t.name for t in graph.outputs])]
 
     def feed(self, frame: Inputs) -> dict[str, Array]:
-        """Return the normalized inputs by name."""
         graph = self.graph
         if len(frame) != len(graph.inputs):
             raise ValueError(f"frames: expected {len(graph.inputs)} arrays each, got {len(frame)}")
@@ -145,7 +140,6 @@ class RecordedSide(Side):
                 raise TypeError(f"{name}: expected a list of arrays per frame, got {kind} in one")
 
     def run(self, index: int, frame: Inputs) -> list[Array]:
-        """Return the recorded outputs."""
         if index >= len(self._frames):
             raise ValueError(
                 f"frames: expected at most the {len(self._frames)} of {self.name}, got more"
@@ -171,7 +165,6 @@ def _of_npz(path: Path) -> RecordedSide:
 
 
 def open_side(side: Comparable, name: str, preprocessing: tuple[Preprocessing, ...] | None) -> Side:
-    """Open a side."""
     if isinstance(side, (Model, GeneralModel)):
         return ModelSide(side, repr(side), owned=False)
     if isinstance(side, (str, os.PathLike)):
@@ -199,35 +192,26 @@ class Decoding:
     """A decoder per side, for float32 outputs in the framework's order.
 
     Quantized outputs of one side show the head of both. Their ranges also say whether outputs of
-    the same shapes have a sigmoid, which a whole graph may have and a cut one lacks.
-
-    Args:
-        sides: The two sides.
-        options: ``head``, ``labels``, and options of the decoder.
+    the same shapes have a sigmoid, which a whole graph may have and a cut one lacks. `options` are
+    ``head``, ``labels``, and those of the decoder.
     """
 
     def __init__(self, sides: Sequence[Side], options: dict[str, Any]) -> None:
         self._sides = sides
         options = dict(options)
         self._head = options.pop("head", "auto")
-        labels = options.pop("labels", None)
+        labels = named(options.pop("labels", None))
         self._options = options
         facts = facts_of(next((s.custom_string for s in sides if s.custom_string is not None), ""))
         if self._head == "auto":
             self._head = facts.get("head", "auto")
-        if isinstance(labels, str) or hasattr(labels, "__fspath__"):
-            from rknn_runtime.vision.labels import read_labels
-
-            labels = read_labels(labels)
-        labels = facts.get("labels") if labels is None else labels
-        self._labels = labels
+        self._labels = labels = facts.get("labels") if labels is None else labels
         self._classes = None if labels is None else len(labels)
         self._decoders: list[Decoder] = []
 
     def decode(
         self, results: list[list[Array]], inputs: Inputs, transform: LetterboxTransform | None
     ) -> tuple[Detections, Detections]:
-        """Decode a frame of both sides."""
         size = _size(inputs)
         if not self._decoders:
             self._decoders = self._made(results, size)

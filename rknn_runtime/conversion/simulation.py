@@ -45,7 +45,6 @@ class Int8Layout:
 
     @classmethod
     def read(cls, path: Path) -> Int8Layout:
-        """Read a file."""
         emulator = Emulator(path)
         tensors, nodes = emulator.tensors, emulator.nodes
         made = {i for node in nodes for i in node.outputs}
@@ -117,7 +116,6 @@ def tensors(
 def moments(
     onnx: bytes, names: Iterable[str], feeds: Sequence[Mapping[str, Array]]
 ) -> dict[str, Moments]:
-    """Measure tensors of a network in float."""
     return {
         name: _joined([_moments(each) for each in arrays])
         for name, arrays in tensors(onnx, names, feeds)

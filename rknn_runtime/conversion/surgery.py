@@ -40,8 +40,6 @@ _MOST_WEIGHTS = 2400
 
 
 class Net:
-    """A network to change."""
-
     def __init__(self, onnx: bytes) -> None:
         self.package = import_onnx()
         self.model = self.package.load_model_from_string(onnx)
@@ -57,7 +55,6 @@ class Net:
                 self.readers.setdefault(name, []).append(node)
 
     def tensors(self) -> list[str]:
-        """Return the names of all inner tensors and outputs."""
         return [name for node in self.model.graph.node for name in node.output if name]
 
     def operator(self, tensor: str) -> str:
@@ -68,14 +65,12 @@ class Net:
         return ""
 
     def convolutions(self) -> Iterator[Any]:
-        """Yield the convolutions with constant weights."""
         for node in list(self.model.graph.node):
             given = [name for name in node.input[1:] if name]
             if node.op_type in ("Conv", "ConvTranspose") and self.constants.keys() >= set(given):
                 yield node
 
     def weights(self, node: Any) -> tuple[Array, Array]:
-        """Return weights and bias of a convolution."""
         weights = self.constants[node.input[1]]
         count = weights.shape[0]
         if node.op_type == "ConvTranspose":
@@ -85,7 +80,6 @@ class Net:
         return weights, bias
 
     def give(self, node: Any, place: int, values: Array) -> None:
-        """Give a node its own constant."""
         name = f"{node.output[0]}_{place}"
         while name in self.constants:
             name += "_"
@@ -290,7 +284,6 @@ def simplified(onnx: bytes, feed: Mapping[str, Array]) -> bytes:
 
 
 def is_equal(onnx: bytes, other: bytes, feed: Mapping[str, Array]) -> bool:
-    """Tell whether two networks have the same outputs."""
     before, after = Graph(onnx), Graph(other)
     names = [each.name for each in before.outputs]
     if names != [each.name for each in after.outputs]:

@@ -56,7 +56,6 @@ class Example:
 
 
 def verdict_on(report: Report) -> Advice:
-    """Judge a comparison."""
     for name, symptoms in zip((report.reference, report.other), report.symptoms):
         if symptoms:
             text = "; ".join(symptom.text for symptom in symptoms)
@@ -127,7 +126,6 @@ def example_of(
 
 
 def verdict_part(verdict: Advice) -> str:
-    """Return the line that a page begins with."""
     kind = verdict.word.replace(" ", "-")
     step = verdict.next.replace(_WHERE, "")
     then = f"<br>Next: {html.escape(step)}" if step else ""

@@ -76,6 +76,15 @@ def known_version(runtime: str, version: str | None) -> str:
     return version
 
 
+def soc_named(name: object, argument: str) -> Soc:
+    """Return the SoC of a name, in upper or lower case."""
+    if not isinstance(name, str):
+        raise TypeError(f"{argument}: expected the name of a SoC, got {type(name).__name__}")
+    if name.lower() not in SOCS:
+        raise ValueError(f"{argument}: expected one of {', '.join(SOCS)}, got {name!r}")
+    return SOCS[name.lower()]
+
+
 def find_soc(name: str) -> Soc | None:
     """Find a SoC by its name or the name of a variant of it.
 

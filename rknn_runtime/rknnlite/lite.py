@@ -25,7 +25,19 @@ _ASYNC = "every inference returns the outputs of its own inputs; for frames in f
 _LOG_FORMAT = logging.Formatter("%(levelname).1s %(name)s %(message)s")
 
 
-class RKNNLite:
+class Cores:
+    """Numbers of cores, for ``core_mask``."""
+
+    NPU_CORE_AUTO: ClassVar[int] = int(CoreMask.AUTO)
+    NPU_CORE_0: ClassVar[int] = int(CoreMask.CORE_0)
+    NPU_CORE_1: ClassVar[int] = int(CoreMask.CORE_1)
+    NPU_CORE_2: ClassVar[int] = int(CoreMask.CORE_2)
+    NPU_CORE_0_1: ClassVar[int] = int(CoreMask.CORE_0_1)
+    NPU_CORE_0_1_2: ClassVar[int] = int(CoreMask.CORE_0_1_2)
+    NPU_CORE_ALL: ClassVar[int] = int(CoreMask.ALL)
+
+
+class RKNNLite(Cores):
     """A model on this machine's NPU, with the interface of the vendor's ``rknnlite.api.RKNNLite``.
 
     Calls, arguments and results equal its version 2.5.0. A call that fails logs the error
@@ -45,14 +57,6 @@ class RKNNLite:
         rknn_data: None, as the file is read by `init_runtime`.
         root_dir: A folder that scripts pass to `RKNNRuntime`.
     """
-
-    NPU_CORE_AUTO: ClassVar[int] = int(CoreMask.AUTO)
-    NPU_CORE_0: ClassVar[int] = int(CoreMask.CORE_0)
-    NPU_CORE_1: ClassVar[int] = int(CoreMask.CORE_1)
-    NPU_CORE_2: ClassVar[int] = int(CoreMask.CORE_2)
-    NPU_CORE_0_1: ClassVar[int] = int(CoreMask.CORE_0_1)
-    NPU_CORE_0_1_2: ClassVar[int] = int(CoreMask.CORE_0_1_2)
-    NPU_CORE_ALL: ClassVar[int] = int(CoreMask.ALL)
 
     def __init__(
         self,
@@ -107,7 +111,7 @@ class RKNNLite:
         target: str | None = None,
         device_id: str | None = None,
         async_mode: bool = False,
-        core_mask: int = NPU_CORE_AUTO,
+        core_mask: int = Cores.NPU_CORE_AUTO,
         *,
         fallback_prior_device: str = "cpu",
         perf_debug: bool = False,

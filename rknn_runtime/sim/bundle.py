@@ -16,7 +16,7 @@ from rknn_runtime._arrays import Array
 from rknn_runtime._ffi import lib
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import Preprocessing, ShapeVariant
-from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, known_version
+from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, SOCS, known_version, soc_named
 from rknn_runtime.tensor import TensorAttr
 
 MAGIC = b"RKNNSIM2"
@@ -60,8 +60,7 @@ class Bundle:
     custom_string: str = ""
 
     def __post_init__(self) -> None:
-        if self.soc not in SOCS:
-            raise ValueError(f"soc: expected one of {', '.join(SOCS)}, got {self.soc!r}")
+        object.__setattr__(self, "soc", soc_named(self.soc, "soc").name)
         version = known_version(self.runtime, self.runtime_version)
         object.__setattr__(self, "runtime_version", version)
         if not self.variants or not self.variants[0].inputs or not self.variants[0].outputs:
@@ -186,6 +185,10 @@ def _preprocessing(data: bytes, index: int) -> Preprocessing | None:
     return Preprocessing(tuple(mean[:count]), tuple(std[:count]), rgb2bgr=False) if count else None
 
 
+#: Of a TensorAttr, in the order of the vendor's struct.
+_FIELDS = "n_elems size layout dtype qnt_type fl zero_point scale w_stride size_with_stride"
+
+
 def _pack_attr(attr: TensorAttr) -> bytes:
     name = attr.name.encode()
     if len(name) > 255 or len(attr.shape) > 16:
@@ -199,16 +202,7 @@ def _pack_attr(attr: TensorAttr) -> bytes:
             len(attr.shape),
             *(*attr.shape, *(0,) * (16 - len(attr.shape))),
             name,
-            attr.n_elems,
-            attr.size,
-            attr.layout,
-            attr.dtype,
-            attr.qnt_type,
-            attr.fl,
-            attr.zero_point,
-            attr.scale,
-            attr.w_stride,
-            attr.size_with_stride,
+            *(getattr(attr, field) for field in _FIELDS.split()),
             0,
             attr.h_stride,
         )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rknn_runtime._arrays import as_float, as_int
 from rknn_runtime._ffi import ffi, lib
 from rknn_runtime.errors import UnavailableError
-from rknn_runtime.modelfile.soc import SOCS
+from rknn_runtime.modelfile.soc import soc_named
 from rknn_runtime.npu.library import Library, c_name, open_library
 
 TEXT_BYTES = 512
@@ -122,10 +122,7 @@ class Control:
 
     def set_soc(self, name: str) -> None:
         """Choose the SoC whose NPU multiplies matrices from now on; models bring their own."""
-        if not isinstance(name, str) or name not in SOCS:
-            kind = ValueError if isinstance(name, str) else TypeError
-            raise kind(f"name: expected one of {', '.join(SOCS)}, got {name!r}")
-        self._function("rknn_sim_soc")(c_name(name), ffi.NULL, 0)
+        self._function("rknn_sim_soc")(c_name(soc_named(name, "name").name), ffi.NULL, 0)
 
     @property
     def live(self) -> Live:

@@ -11,7 +11,7 @@ import math
 from rknn_runtime._arrays import MAX_DIMENSION, as_int
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.modelfile.attributes import FileTensor, Rules, input_attr, output_attr
-from rknn_runtime.modelfile.soc import SOCS, Soc
+from rknn_runtime.modelfile.soc import Soc, soc_named
 from rknn_runtime.tensor import TensorAttr
 
 __all__ = ["describe_input", "describe_output"]
@@ -53,7 +53,7 @@ def describe_input(
     Returns:
         The logical attribute, with ``native`` and ``nhwc`` beside it.
     """
-    chip = _soc(soc)
+    chip = soc_named(soc, "soc")
     pixel_channels = {1, 2, 3, 4} if chip.mini else {1, 3, 4}
     pixel = len(shape) == 4 and shape[1] in pixel_channels and dtype in NPU_TYPES
     rules = Rules(chip, chip.mini, runtime_version=runtime_version)
@@ -76,7 +76,7 @@ def describe_output(
 
     Channel groups are counted as for a convolution, which is what most outputs are.
     """
-    chip = _soc(soc)
+    chip = soc_named(soc, "soc")
     pairs = not chip.mini or dtype is TensorType.INT16
     alignment = 64 if chip.mini or len(shape) != 4 else 16
     rules = Rules(chip, chip.mini, runtime_version=runtime_version)
@@ -88,14 +88,6 @@ def describe_output(
 
 def _align(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
-
-
-def _soc(name: str) -> Soc:
-    if not isinstance(name, str):
-        raise TypeError(f"soc: expected a name, got {type(name).__name__}")
-    if name not in SOCS:
-        raise ValueError(f"soc: expected one of {', '.join(SOCS)}, got {name!r}")
-    return SOCS[name]
 
 
 def _file_tensor(

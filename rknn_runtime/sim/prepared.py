@@ -28,12 +28,9 @@ _BUNDLE = b"RKNNSIM"
 
 
 class PreparedModel:
-    """A model for a context; it lives as long as the context.
+    """A model for a context, which an ``"emulator"`` or ``"records"`` compute.
 
-    Attributes:
-        data: The ``.rknn`` file or the bundle, until a context has loaded it.
-        engine: What computes: ``"emulator"`` or ``"records"``.
-        soc: Name of the SoC that is simulated.
+    It lives as long as the context; `data` is dropped when the context has loaded it.
     """
 
     def __init__(

@@ -24,14 +24,7 @@ _WARNING = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Convert a pickled estimator.
-
-    Args:
-        argv: Arguments; None: those of the process.
-
-    Returns:
-        The exit status: 0, or 1 with the reason on standard error.
-    """
+    """Convert a pickled estimator; return 0, or 1 with the reason on standard error."""
     arguments = _parser().parse_args(argv)
     try:
         print(f"warning: {_WARNING.format(arguments.model)}", file=sys.stderr)

@@ -12,7 +12,7 @@ import numpy as np
 
 from rknn_runtime._arrays import Array, as_int
 from rknn_runtime._files import replace_file
-from rknn_runtime.modelfile.soc import SOCS
+from rknn_runtime.modelfile.soc import soc_named
 from rknn_runtime.sklearn.metadata import Metadata, Scaling
 from rknn_runtime.sklearn.models import checked_rows
 
@@ -60,11 +60,8 @@ def convert(
             known or does not support the options.
     """
     place = Path(os.fspath(path))
-    if not isinstance(target, str):
-        raise TypeError(f"target: expected the name of a SoC, got {type(target).__name__}")
-    if target not in SOCS:
-        raise ValueError(f"target: expected one of {', '.join(SOCS)}, got {target!r}")
-    if SOCS[target].mini and not quantization:
+    soc = soc_named(target, "target")
+    if soc.mini and not quantization:
         raise ValueError(f"quantization: expected True for {target}, got False: no float16 there")
     if quantization and example_input is None:
         raise ValueError("example_input: expected rows to quantize with, got None")
@@ -75,7 +72,7 @@ def convert(
     examples = _batches(network, batch) if quantization else None
     with tempfile.TemporaryDirectory(prefix="rknn-sklearn-") as folder:
         onnx = _onnx_of(network, batch)
-        made = _build(onnx, target, said if fits else "", examples, Path(folder))
+        made = _build(onnx, soc.name, said if fits else "", examples, Path(folder))
         replace_file(place, made.read_bytes())
     if not fits:
         replace_file(Path(f"{place}.json"), said.encode())

@@ -71,10 +71,11 @@ class _Perceptron:
 
     def _read_metadata(self, path: Path) -> Metadata:
         beside = Path(f"{path}.json")
-        found = self._metadata_in(self.model.custom_string, f"{path}: its custom string")
+        sizes = self.n_features_in_, self.n_outputs_
+        found = metadata_of(self.model.custom_string, f"{path}: its custom string", *sizes)
         if found is None and beside.exists():
             text = read_file(beside, _MAX_JSON_BYTES).decode("utf-8", "replace")
-            found = self._metadata_in(text, str(beside))
+            found = metadata_of(text, str(beside), *sizes)
         if found is None:
             raise InvalidModelError(
                 f"{path}: neither its custom string nor {beside} says that it was an estimator "
@@ -84,9 +85,6 @@ class _Perceptron:
             other = "MLPRegressor" if found.task == "regression" else "MLPClassifier"
             raise InvalidModelError(f"{path}: this was an {other}, not an {type(self).__name__}")
         return found
-
-    def _metadata_in(self, text: str, where: str) -> Metadata | None:
-        return metadata_of(text, where, self.n_features_in_, self.n_outputs_)
 
     @property
     def out_activation_(self) -> str:

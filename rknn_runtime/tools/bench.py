@@ -10,6 +10,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -417,7 +418,9 @@ def _one_context(
             assert steps is not None
             sync_in, run, sync_out = steps.sync_to_device_s, steps.run_s, steps.sync_from_device_s
             rows.append((copied - start, sync_in, run, sync_out, decoded - ran))
-            npu += _npu_seconds(model) if len(npu) == len(rows) - 1 else []
+            if len(npu) == len(rows) - 1:
+                with suppress(RknnError):  # not every runtime tells its own time
+                    npu.append(1e-6 * model.last_run_us)
             progress(name, number + 1)
             if settings.seconds is not None and decoded - begin >= settings.seconds:
                 break
@@ -444,14 +447,6 @@ def _ms(seconds: Any) -> list[float]:
     """Return milliseconds, rounded to the clock's 0.1 microseconds."""
     milliseconds: list[float] = np.round(1e3 * seconds, 4).tolist()
     return milliseconds
-
-
-def _npu_seconds(model: Model) -> list[float]:
-    """Return the runtime's own time of the last run in a list; empty if it has none."""
-    try:
-        return [1e-6 * model.last_run_us]
-    except RknnError:
-        return []
 
 
 def _decoder(model: Model) -> Callable[[], object]:

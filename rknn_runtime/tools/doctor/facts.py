@@ -112,8 +112,6 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """A device node."""
-
     path: str
     #: ``"rknpu"``, ``"drm"``, ``"accel"``, ``"heap"``.
     kind: str
@@ -258,7 +256,6 @@ class Facts:
 
     @property
     def chip_name(self) -> str:
-        """For a conversion."""
         return self.soc.name if self.soc is not None else "rk3588"
 
     @property
@@ -269,7 +266,6 @@ class Facts:
 
     @property
     def not_served(self) -> str:
-        """Why this package does not serve the chip."""
         name = self.chip or "this chip"
         if self.soc is not None:
             return ""
@@ -308,7 +304,6 @@ class Facts:
 
     @property
     def ported_and_failed(self) -> str:
-        """The release of a kernel with a ported driver that fails."""
         failed = self.signs & {"submit", "no-system-call", "kernel-crash", "page-fault"}
         return self.kernel if self.ported and failed else ""
 
@@ -355,7 +350,6 @@ class Facts:
 
     @property
     def linked_node(self) -> NodeFacts | None:
-        """A /dev/rknpu that is a link."""
         return next((node for node in self.nodes if node.kind == "rknpu" and node.link), None)
 
     @property
@@ -371,7 +365,6 @@ class Facts:
 
     @property
     def forbidden(self) -> str:
-        """Those nodes, in words."""
         nodes = self.forbidden_nodes
         words = [f"{node.path} is of group {node.group}, mode {node.mode:04o}" for node in nodes]
         return "; ".join(words)
@@ -447,12 +440,10 @@ class Facts:
 
     @property
     def runtime(self) -> Runtime | None:
-        """Which runtime that is."""
         return self.library.runtime if self.library else None
 
     @property
     def no_library(self) -> str:
-        """The library that is missing."""
         on_npu = self.soc or self.nodes or self.container or self.driver == "rknpu"
         was_loaded = "glibcs-symbols" in self.signs  # by a program that brought its own
         if self.libraries or was_loaded or not on_npu or self.is_pc or self.open_runtime:
@@ -474,7 +465,6 @@ class Facts:
 
     @property
     def damage(self) -> str:
-        """How its file is damaged."""
         texts = {
             "foreign": "is not a library: perhaps a web page or a Git LFS pointer",
             "cut": "lacks its end: the copy was interrupted",
@@ -583,7 +573,6 @@ class Facts:
 
     @property
     def model_name(self) -> str:
-        """The model's file, without its folder."""
         return self.model.path.rpartition("/")[2] if self.model else "model.rknn"
 
     @property
@@ -616,7 +605,6 @@ class Facts:
 
     @property
     def too_new(self) -> str:
-        """Why the runtime is too old for the model's container."""
         header, runtime = self._header, self.runtime
         if header is None or runtime is None or runtime.name != header.runtime:
             return ""
@@ -694,7 +682,6 @@ class Facts:
         return failed or language
 
     def driver_is_before(self, version: tuple[int, ...]) -> bool:
-        """Return whether the driver is known and older."""
         return () < self.number(self.driver_version) < version
 
     def number(self, version: str) -> tuple[int, ...]:
@@ -762,7 +749,6 @@ class Facts:
 
     @property
     def old_package(self) -> str:
-        """A package that is too old, with its version."""
         versions = self.surroundings.versions
         for name, least in _LEAST_VERSIONS.items():
             if () < self.number(versions.get(name, ""))[:2] < least:

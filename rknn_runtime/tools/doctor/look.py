@@ -46,7 +46,6 @@ class Tree:
 
     @property
     def is_this_machine(self) -> bool:
-        """Whether the root is /."""
         return self.root == Path("/")
 
     def path(self, name: str, *, follow: bool = True) -> Path:
@@ -218,7 +217,6 @@ def _properties(tree: Tree, name: str) -> Iterator[str]:
 
 
 def has_demo(tree: Tree) -> bool:
-    """Return whether the vendor's program for the camera runs."""
     return any(tree.text(name) == "rkipc" for name in tree.glob("/proc/[0-9]*/comm"))
 
 
@@ -356,7 +354,6 @@ def _library(name: str, path: Path) -> LibraryFacts:
 
 
 def model_facts(model: str | os.PathLike[str]) -> ModelFacts:
-    """Describe a model file."""
     name = os.fspath(model)
     size = Path(model).stat().st_size
     try:
@@ -453,7 +450,6 @@ def gather(
     model: ModelFacts | None = None,
     simulated: bool = False,
 ) -> Facts:
-    """Look at everything."""
     from rknn_runtime.tools.board import state
 
     tree = Tree(root)

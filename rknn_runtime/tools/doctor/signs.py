@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-#: The vendor's statuses.
+from rknn_runtime.errors import _STATUS_CLASSES
+
+#: The vendor's statuses, which are above ours.
 _STATUSES = {
-    "fail": 1, "timeout": 2, "device_unavailable": 3, "malloc_fail": 4, "param_invalid": 5,
-    "model_invalid": 6, "ctx_invalid": 7, "input_invalid": 8, "output_invalid": 9,
-    "device_unmatch": 10, "incompatile_pre_compile_model": 11,
-    "incompatile_optimization_level_version": 12, "target_platform_unmatch": 13,
-    "key_invalid": 14, "decrypt_failed": 15, "soc_bind_failed": 16,
-}  # fmt: skip
+    kind.name.lower().removeprefix("rknn_err_"): -code
+    for code, kind in _STATUS_CLASSES.items()
+    if code > -1000
+}
 
 
 def _status(*names: str) -> str:
