@@ -166,8 +166,9 @@ def source(
     if type(array) is not _ndarray:
         array = plain(array, name)
     if array.dtype not in dtypes:
-        expected = ", ".join(dtype.name for dtype in dtypes)
-        raise TypeError(f"{name}: expected dtype {expected}, got {_describe(array.dtype)}")
+        expected, found = ", ".join(dtype.name for dtype in dtypes), array.dtype
+        got = found.name if found.isnative else f"{found.str} ({found.name} of foreign byte order)"
+        raise TypeError(f"{name}: expected dtype {expected}, got {got}")
     if shape and array.ndim != shape.count(",") + 1:
         raise ValueError(f"{name}: expected dimensions ({shape}), got shape {array.shape}")
     flags = array.flags
@@ -199,10 +200,7 @@ def refuse_overlaps(
 ) -> None:
     """Raise `ValueError` if an array of ``out`` shares memory with anything else.
 
-    Args:
-        outs: The caller's ``out``, checked by `result`.
-        inputs: The caller's inputs, of any kind.
-        taken: Other memory as begin, end and name; no two of them overlap.
+    `taken` is other memory as begin, end and name; no two of them overlap.
     """
     spans = [*taken]
     for i, array in enumerate(outs):
@@ -328,10 +326,6 @@ class Span:
         exporter = _Exporter(self.address, self._size_bytes, None)
         self._private = weakref.ref(exporter)
         return np.asarray(exporter)
-
-
-def _describe(dtype: np.dtype[Any]) -> str:
-    return dtype.name if dtype.isnative else f"{dtype.str} ({dtype.name} of foreign byte order)"
 
 
 #: Of a file of arrays, also unpacked.

@@ -25,7 +25,7 @@ class FileView:
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._opened_as = self._state()
         self._size = self._opened_as[0]
         self._blocks: dict[int, bytes] = {}
@@ -49,16 +49,11 @@ class FileView:
     def _read(self, start: int, stop: int) -> bytes:
         parts = []
         while start < stop:
-            parts.append(os.pread(self._descriptor, stop - start, start))
+            parts.append(os.pread(self.descriptor, stop - start, start))
             if not parts[-1]:
                 raise ValueError(self._changed())
             start += len(parts[-1])
         return b"".join(parts)
-
-    @property
-    def descriptor(self) -> int:
-        """Of the open file."""
-        return self._descriptor
 
     def read_into(self, target: memoryview) -> None:
         """Fill ``target`` with the bytes from the start on.
@@ -70,7 +65,7 @@ class FileView:
         done = 0
         while done < len(target):
             with target[done:] as rest:
-                count = os.preadv(self._descriptor, [rest], done)
+                count = os.preadv(self.descriptor, [rest], done)
             if not count:
                 raise ValueError(self._changed())
             done += count
@@ -81,7 +76,7 @@ class FileView:
             raise ValueError(self._changed())
 
     def _state(self) -> tuple[int, int]:
-        now = os.fstat(self._descriptor)
+        now = os.fstat(self.descriptor)
         return now.st_size, now.st_mtime_ns
 
     def _changed(self) -> str:

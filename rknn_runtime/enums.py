@@ -9,15 +9,6 @@ import numpy as np
 
 from rknn_runtime._ffi import lib
 
-__all__ = [
-    "CoreMask",
-    "InitFlag",
-    "Layout",
-    "MemoryFlag",
-    "QuantType",
-    "TensorType",
-]
-
 
 class Layout(IntEnum):
     """Order of a tensor's dimensions in memory (the vendor's ``fmt``)."""

@@ -11,8 +11,6 @@ from rknn_runtime._arrays import SCALE_RANGE
 from rknn_runtime._files import html_table
 from rknn_runtime.enums import Layout, QuantType, TensorType
 
-__all__ = ["TensorAttr"]
-
 #: Ranges of the vendor's structs.
 _MAX_DIMENSION = 2**32 - 1
 _FL_RANGE = (-128, 127)

@@ -20,11 +20,8 @@ from rknn_runtime._ffi import ffi, lib
 class Canvas:
     """Draws on an array in place and ignores everything outside of it.
 
-    A colour is three values of uint8 in the order of the array's channels.
-
-    Args:
-        pixels: ``(H, W, 3) uint8``, writable, its pixels side by side within a row.
-        name: The caller's name of it, for messages.
+    The array is ``(H, W, 3) uint8``, writable, its pixels side by side within a row. A colour is
+    three values of uint8 in the order of its channels.
     """
 
     __slots__ = ("_native", "height", "pixels", "width")

@@ -198,14 +198,9 @@ class Context:
     ) -> None:
         """Make the session of a context; `initialise` or `initialise_matmul` opens it.
 
-        Args:
-            library: The runtime.
-            simulation: The ``rknn_runtime.sim.prepared.PreparedModel`` of a simulated context;
-                None on an NPU.
-            parent: Whose weights this context uses. It is destroyed after this one, whichever
-                is closed first. None: it has its own.
-            kept: What must live as long as the context.
-            what: What is closed, for messages.
+        A parent, whose weights this context uses, is destroyed after it, whichever is closed first.
+        `simulation` is a ``rknn_runtime.sim.prepared.PreparedModel``, None on an NPU; `kept` must
+        live as long as the context.
         """
         self.library = library
         self.handle = library.handle

@@ -176,14 +176,6 @@ def rows_of(m: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
     return rows
 
 
-def one_scale(scale: Any) -> Array:
-    """Read one scale."""
-    if isinstance(scale, (str, bytes)) or not hasattr(scale, "__float__"):
-        raise TypeError(f"scales: expected a number or an array of float32, got {scale!r}")
-    number = float(scale)
-    return np.array([number if math.isfinite(number) else math.inf], FLOAT32)
-
-
 class Matmul(Closing):
     """A product ``C = A * B`` of matrices of fixed sizes, computed by the NPU.
 
@@ -414,8 +406,12 @@ class Matmul(Closing):
         """
         if not isinstance(matrix, str) or matrix not in self._names:
             raise ValueError(f"matrix: expected 'A', 'B' or 'C', got {matrix!r}")
-        array = scales if isinstance(scales, np.ndarray) else one_scale(scales)
-        array = source(array, "scales", (FLOAT32,), shape="N")
+        if not isinstance(scales, np.ndarray):
+            if isinstance(scales, (str, bytes)) or not hasattr(scales, "__float__"):
+                raise TypeError(f"scales: expected a number or an array of float32, got {scales!r}")
+            number = float(scales)
+            scales = np.array([number if math.isfinite(number) else math.inf], FLOAT32)
+        array = source(scales, "scales", (FLOAT32,), shape="N")
         count = 1
         if matrix == "B" and self._kind.b_scales is not MatrixScales.ONE:
             groups = self.k // self._group_size if self._group_size else 1

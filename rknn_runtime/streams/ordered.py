@@ -140,6 +140,8 @@ class _Window:
         self._size, self._drop_oldest = size, drop_oldest
         self._few = size - batch
         self._on_drop, self._on_close = on_drop, on_close
+        #: Whether `close` also ends a wait in the source.
+        self.ends_wait = on_close is not None
         self.lock = threading.RLock()
         #: The reader waits here.
         self._has_room = threading.Condition(self.lock)
@@ -149,11 +151,6 @@ class _Window:
         self._entries: deque[_Entry] = deque()
         self._is_over = False
         self.dropped = 0
-
-    @property
-    def ends_wait(self) -> bool:
-        """Whether `close` also ends a wait in the source."""
-        return self._on_close is not None
 
     def wait_for_room(self) -> bool:
         """Wait until another frame may be read; return False if no more are wanted."""

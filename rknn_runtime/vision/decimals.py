@@ -31,9 +31,7 @@ def doubles(values: Any) -> NDArray[np.float64]:
 class Texts:
     """The texts for integers in a `Table`.
 
-    Args:
-        texts: The text for each integer.
-        missing: For another integer: what precedes the integer itself; None: it has no text.
+    Another integer is written itself after `missing`, or has no text for None.
     """
 
     def __init__(self, texts: Mapping[int, str], missing: bytes | None = None) -> None:
@@ -68,11 +66,8 @@ class Cell(NamedTuple):
 class Table:
     """Writes objects as text, with numbers as `str` writes them, in one native call.
 
-    Args:
-        cells: What an object consists of.
-        end: What follows each object.
-        between: What separates the numbers of a row, at most 8 bytes.
-        between_rows: What separates rows, at most 8 bytes.
+    An object consists of `cells` and is followed by `end`. The texts between numbers of a row and
+    between rows have at most 8 bytes.
     """
 
     def __init__(
@@ -104,10 +99,7 @@ class Table:
     def text(self, n: int, values: Sequence[NDArray[Any]], are_finite: bool = False) -> str | None:
         """Return the text of `n` objects, or None if a float is infinite or NaN and must be finite.
 
-        Args:
-            n: Number of objects.
-            values: An array of float32 or int32 for each cell.
-            are_finite: Whether all floats have to be finite.
+        `values` are an array of float32 or int32 for each cell.
         """
         data = [ffi.from_buffer(np.ascontiguousarray(each)) for each in values]
         out = _new("char[]", n * self._bytes + 1)

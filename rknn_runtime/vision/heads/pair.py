@@ -124,12 +124,7 @@ class QueriesDecoder(SingleOutputDecoder):
     """Decode RT-DETR as Ultralytics exports it: ``[1, 300, 4 + classes]``.
 
     Centre, width and height are parts of the input, and scores are after the sigmoid. Nothing is
-    suppressed, since a query finds one object.
-
-    Args:
-        output: Logical attribute of the output.
-        input_size: Height and width of the model's input in pixels.
-        **options: See `SingleOutputDecoder`.
+    suppressed, since a query finds one object. Arguments are as for `SingleOutputDecoder`.
     """
 
     def __init__(self, output: TensorAttr, input_size: Size, **options: Any) -> None:

@@ -32,7 +32,7 @@ from rknn_runtime.vision.heads.outputs import (
 from rknn_runtime.vision.heads.single import COARSE, SingleForm, SingleOutputDecoder, read_single
 from rknn_runtime.vision.heads.split import SplitDecoder, SplitForm, read_split
 from rknn_runtime.vision.letterbox import LetterboxTransform
-from rknn_runtime.vision.plausibility import Symptom, coarse_keypoints
+from rknn_runtime.vision.plausibility import coarse_keypoints
 
 #: Bins of each distance, if no output of boxes alone shows their number.
 _JOINED_BINS = 16
@@ -193,7 +193,9 @@ class SplitPoseDecoder(SplitDecoder):
         self._binding(points).add_grid(
             self._points[0].view, self._channels, self._planes, self._n_cells
         )
-        self.symptoms = _coarse(points)
+        step = quantization_of(points)[1]
+        if math.isfinite(representable(points)[1]) and step > COARSE:
+            self.symptoms = (coarse_keypoints(points.name, step),)
 
     def results(self, transform: LetterboxTransform | None) -> Detections:
         """Return the results of the last decoding with their keypoints."""
@@ -321,12 +323,6 @@ def _keypoint_output(outputs: Outputs) -> TensorAttr | None:
         counts = {id(attr): sum(h * w for h, w in grids - {attr.shape[2:]}) for attr in taken}
         taken = [attr for attr in taken if attr.shape[-1] == counts[id(attr)]]
     return taken[0] if len(taken) == 1 and taken[0].shape[0] == 1 else None
-
-
-def _coarse(points: TensorAttr) -> tuple[Symptom, ...]:
-    step = quantization_of(points)[1]
-    is_coarse = math.isfinite(representable(points)[1]) and step > COARSE
-    return (coarse_keypoints(points.name, step),) if is_coarse else ()
 
 
 class SinglePoseDecoder(SingleOutputDecoder):
