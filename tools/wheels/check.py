@@ -122,7 +122,7 @@ def program(name: str, source: bytes) -> str:
     """Return a Python file as a tree that tells equal programs, with the numbers of lines.
 
     Comments are ignored, and docstrings of private names, ``_x``, of all within them, and of all
-    within private files: those of `PUBLIC` and `PRIVATE`, and those with such a name.
+    within private files: those that `PUBLIC` leaves out, those of `PRIVATE`, and files named so.
     """
     tree = ast.parse(source)
     file = Path(name)
