@@ -77,10 +77,20 @@ def percentiles(function):
     return np.percentile(times[REPEAT // 10 :], [50, 90]) / 1000
 
 
+def show(case, functions, n_bytes=0):
+    """Print p50 and p90 of each function in microseconds, MB/s, and the ratio to the first."""
+    native = None
+    for name, function in functions.items():
+        p50, p90 = percentiles(function)
+        native = native or p50
+        rate = f"{n_bytes / p50:9.0f}" if n_bytes else ""
+        print(f"{case:26} {name:12}{p50:10.0f} ({p90:6.0f}) {rate} {p50 / native:9.2f}")
+
+
 def main():
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     print(f"resize, one core, {LEVELS[lib.rkr_cpu_level()]}; p50 (p90) in microseconds")
-    print(f"{'':34} {'':>20} {'MB/s out':>9} {'x native':>9}")
+    print(f"{'':39} {'':>18} {'MB/s out':>9} {'x native':>9}")
     for channels in (3, 4, 1):
         for before, after in SIZES:
             image = np.random.default_rng(0).integers(
@@ -88,20 +98,14 @@ def main():
             )
             functions = contenders(image, after)
             check(image, after, functions)
-            n_bytes = after[0] * after[1] * channels
-            native = None
-            for name, function in functions.items():
-                p50, p90 = percentiles(function)
-                native = native or p50
-                case = f"{before[0]}x{before[1]}x{channels} -> {after[0]}x{after[1]}"
-                rate = n_bytes / p50
-                print(f"{case:26} {name:8}{p50:10.0f} ({p90:6.0f}) {rate:9.0f} {p50 / native:9.2f}")
+            case = f"{before[0]}x{before[1]}x{channels} -> {after[0]}x{after[1]}"
+            show(case, functions, after[0] * after[1] * channels)
     report_letterbox()
 
 
 def report_letterbox():
     """Time whole letterboxes of a BGR or gray image, against letterboxes with OpenCV's resize."""
-    print(f"\n{'letterbox to 640x640':34} {'p50 us':>9} {'p90 us':>8} {'x native':>9}")
+    print("\nletterbox to 640x640")
     for width, height, color, out_color in (
         (1920, 1080, "BGR", "RGB"),
         (1280, 720, "BGR", "RGB"),
@@ -122,12 +126,7 @@ def report_letterbox():
             )
         if cv2 is not None:
             functions["opencv alone"] = opencv_letterbox(image, np.empty_like(frame))
-        native = None
-        for name, function in functions.items():
-            p50, p90 = percentiles(function)
-            native = native or p50
-            case = f"{width}x{height} {color} -> {out_color}"
-            print(f"{case:22}{name:12} {p50:9.0f} {p90:8.0f} {p50 / native:9.2f}")
+        show(f"{width}x{height} {color} -> {out_color}", functions)
 
 
 def opencv_letterbox(image, frame):

@@ -61,6 +61,7 @@ class Classifier(ImageModel):
                 f"labels: expected {classes}, as the output has classes, got {len(self.labels)}:\n"
                 f"{describe(model.outputs)}"
             )
+        self._gives = f" of {classes} classes"
         self._settle(stretch=True)
         self._made_with = {
             "top_k": top_k,
@@ -70,13 +71,6 @@ class Classifier(ImageModel):
 
     def _twin(self, model: Model) -> Classifier:
         return type(self)(model, self.labels, **self._made_with)
-
-    def __repr__(self) -> str:
-        height, width = self.input_size
-        return (
-            f"<Classifier of {self.decoder.num_classes} classes, {width}x{height} pixels, "
-            f"{self.model!r}>"
-        )
 
     def __call__(
         self, image: Any, *, color: str = "RGB", matrix: str = "bt601", full_range: bool = False

@@ -52,14 +52,11 @@ class Embedder(ImageModel):
         self.decoder = EmbeddingDecoder(model.outputs, output=output, normalize=normalize)
         self.numbers: int = self.decoder.numbers
         self.crop = bool(crop)
+        self._gives = f" of {self.numbers} numbers"
         self._settle(stretch=True)
         self._made_with = {
             "output": output, "normalize": normalize, "crop": crop, "input_color": input_color
         }  # fmt: skip
-
-    def __repr__(self) -> str:
-        height, width = self.input_size
-        return f"<Embedder of {self.numbers} numbers, {width}x{height} pixels, {self.model!r}>"
 
     def __call__(
         self, image: Any, *, color: str = "RGB", matrix: str = "bt601", full_range: bool = False

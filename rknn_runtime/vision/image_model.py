@@ -46,6 +46,8 @@ class ImageModel(Closing):
     _tasks: ClassVar[tuple[str, ...]] = ()
     #: Reads the outputs; a subclass makes it and then calls `_settle`.
     decoder: Any
+    #: What it gives, in words.
+    _gives = ""
     #: The options that it was made with.
     _made_with: dict[str, Any]
     #: The model that `open` loaded and `close` closes.
@@ -92,6 +94,11 @@ class ImageModel(Closing):
                 self.input_color = "GRAY"
         self._frame = model._frame
         self._forms = _forms(model)
+
+    def __repr__(self) -> str:
+        height, width = self.input_size
+        kind = type(self).__name__
+        return f"<{kind}{self._gives}, {width}x{height} pixels, {self.model!r}>"
 
     @classmethod
     def open(

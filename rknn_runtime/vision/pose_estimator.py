@@ -57,6 +57,7 @@ class PoseEstimator(ImageModel):
         self.padding = as_float(padding, "padding")
         if not 1 <= self.padding <= 10:
             raise ValueError(f"padding: expected 1 to 10, got {padding!r}")
+        self._gives = f" of {self.count} keypoints"
         self._settle(stretch=True)
         self._made_with = {
             "padding": padding, "shift": shift, "dark": dark, "input_color": input_color
@@ -64,10 +65,6 @@ class PoseEstimator(ImageModel):
 
     def _twin(self, model: Model) -> PoseEstimator:
         return type(self)(model, self.labels, **self._made_with)
-
-    def __repr__(self) -> str:
-        height, width = self.input_size
-        return f"<PoseEstimator of {self.count} keypoints, {width}x{height} pixels, {self.model!r}>"
 
     def __call__(
         self, image: Any, boxes: Detections | NDArray[Any] | None = None, *, color: str = "RGB"

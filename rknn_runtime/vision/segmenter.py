@@ -78,6 +78,7 @@ class Segmenter(ImageModel):
             )
         if self.labels is None and self.decoder.is_binary:
             self.labels = ["background", "foreground"]
+        self._gives = f" of {'numbered' if classes is None else classes} classes"
         self._settle(pad_value=pad_value, stretch=stretch)
         self._made_with = {
             "output": output, "logits": logits, "input_color": input_color, "pad_value": pad_value,
@@ -86,12 +87,6 @@ class Segmenter(ImageModel):
 
     def _twin(self, model: Model) -> Segmenter:
         return type(self)(model, self.labels, threshold=self.decoder.threshold, **self._made_with)
-
-    def __repr__(self) -> str:
-        height, width = self.input_size
-        classes = self.decoder.num_classes
-        what = "numbered" if classes is None else str(classes)
-        return f"<Segmenter of {what} classes, {width}x{height} pixels, {self.model!r}>"
 
     def __call__(
         self, image: Any, *, color: str = "RGB", matrix: str = "bt601", full_range: bool = False
@@ -139,10 +134,6 @@ class MapEstimator(ImageModel):
             "output": output, "input_color": input_color, "pad_value": pad_value,
             "stretch": stretch,
         }  # fmt: skip
-
-    def __repr__(self) -> str:
-        height, width = self.input_size
-        return f"<MapEstimator, {width}x{height} pixels, {self.model!r}>"
 
     def __call__(
         self, image: Any, *, color: str = "RGB", matrix: str = "bt601", full_range: bool = False

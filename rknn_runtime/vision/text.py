@@ -108,10 +108,6 @@ class TextDetector(ImageModel):
             **self._made_with,
         )  # fmt: skip
 
-    def __repr__(self) -> str:
-        height, width = self.input_size
-        return f"<TextDetector, {width}x{height} pixels, {self.model!r}>"
-
     def __call__(
         self, image: Any, *, color: str = "RGB", matrix: str = "bt601", full_range: bool = False
     ) -> Detections:
@@ -186,18 +182,12 @@ class TextRecognizer(ImageModel):
             model.outputs[0], list(given), blank=blank, softmax=softmax, beam=beam
         )
         self.characters: tuple[str, ...] = self.decoder.characters
+        self._gives = f" of {len(self.characters) - 1} characters"
         self._settle(pad_value=pad_value, fit="stretch" if stretch else "line")
         self._made_with = {
             "characters": list(given), "blank": blank, "softmax": softmax, "beam": beam,
             "input_color": input_color, "pad_value": pad_value, "stretch": stretch,
         }  # fmt: skip
-
-    def __repr__(self) -> str:
-        height, width = self.input_size
-        return (
-            f"<TextRecognizer of {len(self.characters) - 1} characters, {width}x{height} pixels, "
-            f"{self.model!r}>"
-        )
 
     def __call__(
         self, image: Any, *, color: str = "RGB", matrix: str = "bt601", full_range: bool = False
