@@ -166,7 +166,7 @@ class FrameDecoder(Generic[_R]):
             raise TypeError(
                 f"transform: expected what letterbox returned, got {type(transform).__name__}"
             )
-        arrays = [raw] if isinstance(raw, np.ndarray) else list(raw)
+        arrays: list[Any] = [raw] if isinstance(raw, (np.ndarray, memoryview)) else list(raw)
         with self._lock.held():
             if len(arrays) != len(self._bindings):
                 raise ValueError(f"expected {len(self._bindings)} outputs, got {len(arrays)}")
