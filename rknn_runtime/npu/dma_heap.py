@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import struct
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from rknn_runtime._arrays import as_int
@@ -119,13 +121,18 @@ class DmaBuffer(Closing):
         """
         return memoryview(self._map)
 
-    def writing(self) -> _Writing:
+    @contextmanager
+    def writing(self) -> Iterator[None]:
         """Return a ``with`` block in which the CPU may use the bytes; caches are synced around it.
 
         Raises:
             OSError: The kernel refuses; raised by the block.
         """
-        return _Writing(self.fd)
+        _sync(self.fd, _READ_WRITE)
+        try:
+            yield
+        finally:
+            _sync(self.fd, _READ_WRITE | _END)
 
     def close(self) -> None:
         """Unmap and close; a closed one is left alone.
@@ -144,19 +151,7 @@ class DmaBuffer(Closing):
         return f"<DmaBuffer {state}>"
 
 
-class _Writing:
-    """Bracket the CPU's use of a DMA-BUF."""
+def _sync(fd: int, flags: int) -> None:
+    import fcntl
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def _sync(self, flags: int) -> None:
-        import fcntl
-
-        fcntl.ioctl(self._fd, _SYNC, struct.pack("=Q", flags))
-
-    def __enter__(self) -> None:
-        self._sync(_READ_WRITE)
-
-    def __exit__(self, *_: object) -> None:
-        self._sync(_READ_WRITE | _END)
+    fcntl.ioctl(fd, _SYNC, struct.pack("=Q", flags))

@@ -7,7 +7,6 @@ import re
 import stat
 import struct
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
@@ -17,6 +16,7 @@ from rknn_runtime._ffi import decoded, ffi, lib
 from rknn_runtime._files import read_file
 from rknn_runtime.errors import LibraryLoadError, UnavailableError
 from rknn_runtime.npu import _elf
+from rknn_runtime.npu.locks import ExclusiveLock
 
 if TYPE_CHECKING:
     from rknn_runtime.modelfile.compatibility import Runtime
@@ -37,19 +37,10 @@ LINKED = os.path.join(_PACKAGE, "librknn_linked.so")
 SIMULATED = os.path.join(_PACKAGE, "sim", "librknn_sim.so")
 OPEN = os.path.join(_PACKAGE, "sim", "librknn_open.so")
 
-_lock = threading.Lock()
+_lock = ExclusiveLock()
 #: Every library ever opened, by its file; never closed, because vendor runtimes start
 #: threads and register exit handlers.
 _opened: dict[str, Library] = {}
-
-
-def _after_fork() -> None:
-    """Free the lock in a child: the thread that may hold it exists in the parent only."""
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 class Library:
@@ -248,7 +239,7 @@ def _try(candidate: str, attempts: list[tuple[str, str]]) -> Library | None:
         if reason is not None:
             attempts.append((path, reason))
             return None
-    with _lock:
+    with _lock.held():
         if candidate in _opened:
             return _opened[candidate]
         out = ffi.new("rkr_library **")

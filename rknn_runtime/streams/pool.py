@@ -99,8 +99,20 @@ class Pool(Closing):
         self._models: list[Model] = []
         self._lent: Model | None = None
         chosen = placement.cpus_of(cpus)
+        if contexts is not None and core_masks is not None:
+            raise ValueError("contexts, core_masks: expected one of them, got both")
+        if contexts is not None:
+            contexts = as_int(contexts, "contexts", 1, _MOST_CONTEXTS)
+        masks = None if core_masks is None else placement.checked_masks(core_masks, _MOST_CONTEXTS)
+        if isinstance(model, Model) and library is not None:
+            raise ValueError("library: expected None, as the model has one, got another")
         try:
-            self._load(model, library, flags, check, contexts, core_masks)
+            if isinstance(model, Model):
+                origin = self._context_of(model)
+            else:
+                origin = Model(model, library=library, flags=flags, check=check)
+            self._models.append(origin)
+            self._duplicate(origin, contexts, masks)
             self.tasks = tuple(made_of(task, each, options) for each in self._models)
             calls = map(call_of, self.tasks)
             for i, (call, phases) in enumerate(calls):
@@ -112,27 +124,10 @@ class Pool(Closing):
             self.close()
             raise
 
-    def _load(
-        self,
-        model: str | os.PathLike[str] | bytes | bytearray | memoryview | Model,
-        library: str | os.PathLike[str] | Library | None,
-        flags: InitFlag,
-        check: bool,
-        contexts: int | None,
-        core_masks: Sequence[CoreMask | None] | None,
+    def _duplicate(
+        self, origin: Model, contexts: int | None, masks: list[CoreMask | None] | None
     ) -> None:
-        if contexts is not None and core_masks is not None:
-            raise ValueError("contexts, core_masks: expected one of them, got both")
-        if contexts is not None:
-            contexts = as_int(contexts, "contexts", 1, _MOST_CONTEXTS)
-        masks = None if core_masks is None else placement.checked_masks(core_masks, _MOST_CONTEXTS)
-        if not isinstance(model, Model):
-            origin = Model(model, library=library, flags=flags, check=check)
-        elif library is not None:
-            raise ValueError("library: expected None, as the model has one, got another")
-        else:
-            origin = self._context_of(model)
-        self._models.append(origin)
+        is_asked = contexts is not None or masks is not None
         if masks is None:
             # A model that the caller uses, too, keeps its cores.
             cores = placement.npu_cores(origin) if self._lent is None else 1
@@ -142,7 +137,7 @@ class Pool(Closing):
         try:
             self._models += [origin.duplicate(core_mask=mask) for mask in masks[1:]]
         except UnavailableError as error:
-            if contexts is not None or core_masks is not None:
+            if is_asked:
                 raise
             _tell_of_one_context(str(error), is_costly=len(set(masks)) > 1)
         self.core_masks = tuple(masks[: len(self._models)])

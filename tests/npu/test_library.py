@@ -343,9 +343,11 @@ def test_a_damaged_elf_file_is_no_crash(tmp_path, wide):
 def test_a_child_opens_libraries_while_a_thread_of_the_parent_does():
     """A lock that another thread held at the fork never blocks the child."""
     code = """
-import os, signal
+import os, signal, threading
 from rknn_runtime.npu import library
-library._lock.acquire()
+thread = threading.Thread(target=library._lock._lock.acquire)
+thread.start()
+thread.join()
 pid = os.fork()
 if pid == 0:
     signal.alarm(30)

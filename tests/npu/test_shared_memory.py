@@ -297,7 +297,7 @@ def buffer_of(monkeypatch):
     monkeypatch.setattr(
         "rknn_runtime.npu.dma_heap.allocate", lambda size, heap="system": shared_file(size)
     )
-    monkeypatch.setattr("rknn_runtime.npu.dma_heap._Writing._sync", lambda self, flags: None)
+    monkeypatch.setattr("rknn_runtime.npu.dma_heap._sync", lambda fd, flags: None)
     return DmaBuffer.of_file
 
 
