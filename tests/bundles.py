@@ -124,6 +124,20 @@ def changed(data: bytes, shapes: int = 1, has_records: bool = True, **numbers: i
     return HEADER.pack(*said.values()) + body
 
 
+def detecting(*frames: np.ndarray, soc: str = "rk3588") -> bytes:
+    """A split head of 64 x 64 pixels that finds one object, in these frames or in any."""
+    tensors = []
+    for cells in (8, 4, 2):
+        tensors.append(np.full((1, 4, cells, cells), 1.5, np.float32))
+        tensors.append(np.zeros((1, 2, cells, cells), np.float32))
+    tensors[1][0, 1, 3, 3] = 0.8
+    outputs = [
+        output(f"o{i}", x.shape, soc, i, zero_point=-128, scale=0.01) for i, x in enumerate(tensors)
+    ]
+    given, record = [image((1, 3, 64, 64), soc)], Record(tensors, list(frames) or None)
+    return bundle_from_arrays(given, outputs, [record], soc=soc, preprocessing=[WHOLE])
+
+
 def one_object(custom_string: str = "") -> bytes:
     """A detector of 64 x 64 that always sees an object of class 1 in the middle."""
     boxes = np.zeros((1, 6, 84, 1), np.float32)

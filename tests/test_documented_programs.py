@@ -8,8 +8,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,16 +67,22 @@ def test_there_are_lines_of_both_kinds() -> None:
 
 
 @pytest.mark.parametrize(("page", "line"), [row for row in LINES if needs_nothing(row[1])])
-def test_what_needs_no_board_runs_as_printed(page: str, line: str, tmp_path: Path) -> None:
+def test_what_needs_no_board_runs_as_printed(
+    page: str,
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """In a checkout, as a reader types it."""
     for entry in PROJECT.iterdir():
         (tmp_path / entry.name).symlink_to(entry)
     np.save(tmp_path / "frame.npy", np.zeros((1, 320, 320, 3), np.uint8))
-    command = [sys.executable, "-m", "rknn_runtime", *shlex.split(line)]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RKNN_")}
-    done = subprocess.run(command, cwd=tmp_path, env=kept, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+    for name in (name for name in os.environ if name.startswith("RKNN_")):
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    assert program.main(shlex.split(line)) == 0, capsys.readouterr().err
+    assert capsys.readouterr().out
 
 
 def seen(*outputs: np.ndarray[Any, Any]) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -33,37 +34,36 @@ def scores(tmp_path):
     return path
 
 
-def started(program: str, *arguments: object, **variables: str) -> subprocess.Popen[str]:
-    """Start an example, somewhere else than in the checkout."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("RKNN_")}
-    return subprocess.Popen(
-        [sys.executable, "-u", str(EXAMPLES / f"{program}.py"), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=EXAMPLES.anchor,
-        env={**kept, **variables},
-    )
+@pytest.fixture
+def ended(monkeypatch):
+    """Run an example to its end, somewhere else than in the checkout; return its exit code."""
+
+    def run_to_its_end(program: str, *arguments: str) -> object:
+        monkeypatch.chdir(EXAMPLES.anchor)
+        monkeypatch.setattr(sys, "argv", [str(EXAMPLES / f"{program}.py"), *arguments])
+        with pytest.raises(SystemExit) as caught:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        return caught.value.code
+
+    return run_to_its_end
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_each_says_how_it_is_used(program):
+def test_each_says_how_it_is_used(ended, program, capsys):
     """It starts from any folder."""
-    process = started(program, "--help")
-    out, err = process.communicate(timeout=300)
-    assert (process.returncode, err) == (0, "")
-    assert out.startswith(f"usage: {program}.py ")
+    assert ended(program, "--help") == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(f"usage: {program}.py ") and err == ""
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_errors_come_without_a_traceback(program, tmp_path):
+def test_errors_come_without_a_traceback(ended, program, capsys):
     """A missing model ends each example with one line that names it."""
     models = ["none.rknn"] * (2 if program in CHAINS else 1)
-    process = started(program, *models, "none.png", "--library", "sim", *CHAINS.get(program, ()))
-    out, err = process.communicate(timeout=300)
-    assert (process.returncode, out) == (1, "")
-    assert err.startswith(f"{program}.py: ") and err.count("\n") == 1
-    assert "none." in err or err == "yolo_world.py: No module named 'tokenizers'\n"
+    said = ended(program, *models, "none.png", "--library", "sim", *CHAINS.get(program, ()))
+    assert capsys.readouterr() == ("", "")
+    assert said.startswith(f"{program}.py: ") and "\n" not in said
+    assert "none." in said or said == "yolo_world.py: No module named 'tokenizers'"
 
 
 @pytest.fixture
@@ -91,7 +91,13 @@ def test_ctrl_c_ends_with_what_is_done(
     saved = image.with_name("last.png")
     paths = {"MODEL": model, "SCORES": scores, "IMAGE": image, "SAVED": saved, "FOLDER": folder}
     arguments = [paths.get(word, word) for word in arguments]
-    process = started(program, *arguments, "--library", "sim", RKNN_SIM_LATENCY_US="20000")
+    process = subprocess.Popen(
+        [sys.executable, "-u", EXAMPLES / f"{program}.py", *arguments, "--library", "sim"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "RKNN_SIM_LATENCY_US": "20000"},
+    )
     for name, path in paths.items():
         first = first.replace(name, str(path))
     assert process.stdout.readline() == first

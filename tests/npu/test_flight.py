@@ -10,6 +10,7 @@ import pytest
 from bundles import changed, recorded
 from custom_models import CUSTOM, CUSTOM_SOFTMAX, softmax
 from sim_api import set_executor
+from threads import running
 
 from rknn_runtime import GeneralModel, Model, TensorMemory
 from rknn_runtime._ffi import ffi, lib
@@ -144,21 +145,10 @@ def test_a_wait_that_fails(control, model, engine):
 
 def test_waiting_in_another_thread(model, engine):
     """Any thread can wait; two at once wait for one run."""
-    flight, errors = raw.start(model), []
-
-    def wait():
-        try:
-            flight.wait()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=wait) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    engine.may_end.set()
-    for thread in threads:
-        thread.join()
-    assert not errors and flight.is_over
+    flight = raw.start(model)
+    with running(flight.wait, [()] * 4):
+        engine.may_end.set()
+    assert flight.is_over
     assert read(model) == {0.875}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bundles import WHOLE, image, output, recorded
+from bundles import WHOLE, detecting, image, output, recorded
 
 from rknn_runtime import Detector, Model, TensorMemory
 from rknn_runtime.errors import (
@@ -59,21 +59,6 @@ def padded(model, frame=FRAME):
 
 def case_of(soc="rk3588", frame=FRAME):
     return recorded(soc, inputs=[image(soc=soc)], input_arrays=[frame])
-
-
-def detecting(*frames):
-    """A split head of 64 x 64 pixels that finds one object, in these frames or in any."""
-    tensors = []
-    for cells in (8, 4, 2):
-        tensors.append(np.full((1, 4, cells, cells), 1.5, np.float32))
-        tensors.append(np.zeros((1, 2, cells, cells), np.float32))
-    tensors[1][0, 1, 3, 3] = 0.8
-    outputs = [
-        output(f"o{i}", x.shape, index=i, zero_point=-128, scale=0.01)
-        for i, x in enumerate(tensors)
-    ]
-    record = Record(tensors, list(frames) or None)
-    return bundle_from_arrays([image((1, 3, 64, 64))], outputs, [record], preprocessing=[WHOLE])
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stub
-from bundles import PROFILES, image, output, recorded, some_image
+from bundles import PROFILES, detecting, image, output, recorded, some_image
 
 from rknn_runtime import (
     Detector,
@@ -277,18 +277,7 @@ def test_the_runtime_writes_an_output_as_it_can(control, soc, shape):
 @pytest.mark.parametrize("soc", PROFILES)
 def test_a_detector_reads_what_the_runtime_wrote(soc):
     """The same objects from native, NCHW, NHWC and float outputs."""
-    score = np.zeros((1, 6, 84), np.float32)
-    score[0, :4] = [[30], [40], [20], [10]]
-    score[0, 5, 7] = 0.875
-    tensors = []
-    for cells in (8, 4, 2):
-        tensors += [np.full((1, 4, cells, cells), 1.5, np.float32),
-                    np.zeros((1, 2, cells, cells), np.float32)]  # fmt: skip
-    tensors[1][0, 1, 3, 3] = 0.8
-    outputs = [
-        output(f"o{i}", x.shape, soc, i, zero_point=-128, scale=0.01) for i, x in enumerate(tensors)
-    ]
-    data = bundle_from_arrays([image((1, 3, 64, 64), soc)], outputs, [Record(tensors)], soc=soc)
+    data = detecting(soc=soc)
     frame = np.zeros((64, 64, 3), np.uint8)
     specs = [None, OutputSpec(layout=NCHW), OutputSpec(layout=NHWC), OutputSpec(dtype=FLOAT32)]
     found = []

@@ -71,21 +71,19 @@ def test_kernels() -> None:
     boxes = np.array([[0, 0, 10, 10], [1, 1, 11, 11], [50, 50, 60, 60]], np.float32)
     scores = np.array([0.9, 0.8, 0.7], np.float32)
     scene = np.random.default_rng(2).integers(0, 256, (60, 90, 3)).astype(np.uint8)
-    expected = (
-        nc1hwc2_to_nchw(packed, 40),
-        dequantize_nc1hwc2(packed, 40, 3, 0.5),
-        quantize_affine(floats, 3, 0.05, np.dtype(np.int8)),
-        letterbox(scene, (64, 64))[0],
-    )
 
-    def work(_: int) -> None:
-        found = (
+    def results() -> tuple[np.ndarray, ...]:
+        return (
             nc1hwc2_to_nchw(packed, 40),
             dequantize_nc1hwc2(packed, 40, 3, 0.5),
             quantize_affine(floats, 3, 0.05, np.dtype(np.int8)),
             letterbox(scene, (64, 64))[0],
         )
-        for one, other in zip(found, expected):
+
+    expected = results()
+
+    def work(_: int) -> None:
+        for one, other in zip(results(), expected):
             np.testing.assert_array_equal(one, other)
         assert nms(boxes, scores, iou_threshold=0.5).tolist() == [0, 2]
 

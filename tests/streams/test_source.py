@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 
 import numpy as np
 import pytest
 from bundles import one_object
 from rtsp import RtspServer
+from threads import in_threads
 from videos import write_video
 from web import serving
 
@@ -174,23 +174,14 @@ def test_threads_share_the_frames_of_a_source(camera):
     Camera.connections = [2000]
     frames = FrameSource(0, reconnect_s=0)
     taken: list[list[int]] = [[], [], []]
-    raised: list[BaseException] = []
 
     def take(mine: list[int]) -> None:
-        try:
-            for frame in frames:
-                mine.append(frame.index)
-                if frame.index == 1500:
-                    frames.close()
-        except BaseException as error:
-            raised.append(error)
+        for frame in frames:
+            mine.append(frame.index)
+            if frame.index == 1500:
+                frames.close()
 
-    threads = [threading.Thread(target=take, args=(mine,)) for mine in taken]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert raised == []
+    in_threads(take, ((mine,) for mine in taken))
     assert all(mine == sorted(mine) for mine in taken)
     indices = sorted(index for mine in taken for index in mine)
     assert indices == list(range(len(indices))) and 1501 <= len(indices) < 2000
