@@ -13,8 +13,7 @@
  * takes 128 bytes (8 cells of 16 lanes), joins all channel groups, and looks at single cells only
  * when something hit. Lanes outside of the channel range are masked in the first and the last
  * group. NCHW is the same with c2 = 1: 64 cells a step, one channel after the other. Only integers
- * are compared: every variant gives the same bits. The kernels are in scan_groups_tmpl.h and
- * scan_rows_tmpl.h. */
+ * are compared: every variant gives the same bits. scan_groups_tmpl.h has the kernels of groups. */
 #include "decode/scan.h"
 #include "kernels/cpu.h"
 #include "kernels/movemask.h"
@@ -150,22 +149,29 @@ static inline bool any_bit(const void *vector) {
 #define STEP 64
 #define OF_COCO false
 #include "decode/scan_groups_tmpl.h"
-#define SHAPE scan_rows_8
-#define BITS 8
-#define FLIP 0
-#include "decode/scan_rows_tmpl.h"
-#define SHAPE scan_rows_u8
-#define BITS 8
-#define FLIP -128
-#include "decode/scan_rows_tmpl.h"
-#define SHAPE scan_rows_16
-#define BITS 16
-#define FLIP 0
-#include "decode/scan_rows_tmpl.h"
-#define SHAPE scan_rows_32
-#define BITS 32
-#define FLIP 0
-#include "decode/scan_rows_tmpl.h"
+/* Cells whose channels are one run: NHWC. */
+#define SCAN_ROWS(name, element, flip)                                                       \
+    RKR_VECTOR static uint64_t name(const rkr_scan *scan, uint32_t cell, uint32_t n_cells) { \
+        const rkr_tensor_view *view = scan->view;                                            \
+        assert(scan->first + scan->n_channels <= view->c2);                                  \
+        const element below = (element)(scan->threshold - 1);                                \
+        const uint32_t n = scan->n_channels;                                                 \
+        uint64_t hits = 0;                                                                   \
+        for (uint32_t i = 0; i < n_cells; i++) {                                             \
+            const element *src =                                                             \
+                (const element *)view->data + (size_t)(cell + i) * view->c2 + scan->first;   \
+            element any = 0;                                                                 \
+            for (uint32_t k = 0; k < n; k++) {                                               \
+                any |= (element)((element)(src[k] ^ (flip)) > below);                        \
+            }                                                                                \
+            hits |= (uint64_t)(any != 0) << i;                                               \
+        }                                                                                    \
+        return hits;                                                                         \
+    }
+SCAN_ROWS(scan_rows_8, int8_t, 0)
+SCAN_ROWS(scan_rows_u8, int8_t, -128)
+SCAN_ROWS(scan_rows_16, int16_t, 0)
+SCAN_ROWS(scan_rows_32, int32_t, 0)
 
 /* Only floats above 0 pass; NaN goes below them all. */
 

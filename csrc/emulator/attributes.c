@@ -127,6 +127,16 @@ static void read_table(rkr_emu *emu, const emu_operator *op, rkr_table table, em
     }
 }
 
+/* NULL: no memory. */
+static emu_attributes *new_attributes(rkr_emu *emu, emu_node *node) {
+    emu_attributes *a = emu_allocate(emu->model, 1, sizeof *a);
+    node->values = a;
+    if (a != NULL) {
+        a->mode = a->coordinates = a->rounding = "";
+    }
+    return a;
+}
+
 bool emu_read_convolution(rkr_emu *emu, emu_node *node, rkr_table attributes) {
     rkr_flat *flat = &emu->model->file->flat;
     const uint32_t slot = emu->model->is_mini ? 6 : 7;
@@ -136,12 +146,10 @@ bool emu_read_convolution(rkr_emu *emu, emu_node *node, rkr_table attributes) {
     }
     const uint32_t more = type == EMU_TYPE_TRANSPOSED ? 2 : 0; /* slots before the pads */
     const rkr_table table = rkr_flat_child(flat, attributes, slot + 1);
-    emu_attributes *a = emu_allocate(emu->model, 1, sizeof *a);
-    node->values = a;
+    emu_attributes *a = new_attributes(emu, node);
     if (a == NULL) {
         return false;
     }
-    a->mode = a->coordinates = a->rounding = "";
     a->type = type;
     a->groups = rkr_flat_has(flat, table, 2) ? (uint32_t)rkr_flat_scalar(flat, table, 2, 4) : 1;
     a->stride[0] = a->stride[1] = a->steps[0] = a->steps[1] = 1;
@@ -157,12 +165,10 @@ bool emu_read_attributes(rkr_emu *emu, emu_node *node, rkr_table attributes) {
     const emu_operator *op = node->operation;
     rkr_flat *flat = &emu->model->file->flat;
     const uint32_t slot = emu->model->is_mini ? 6 : 7;
-    emu_attributes *a = emu_allocate(emu->model, 1, sizeof *a);
-    node->values = a;
+    emu_attributes *a = new_attributes(emu, node);
     if (a == NULL) {
         return false;
     }
-    a->mode = a->coordinates = a->rounding = "";
     a->read = op->inputs < EMU_MAX_VALUES ? (1u << op->inputs) - 1 : 0;
     const uint32_t type = (uint32_t)rkr_flat_scalar(flat, attributes, slot, 1);
     if (op->type != 0 &&

@@ -16,17 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory that a task reads or writes: atoms in pixels of lines of planes. */
-typedef struct {
-    uint64_t start, end;
-    uint32_t planes, plane, lines, line, pixels, pixel, bytes;
-} region;
-
-static region region_of(uint32_t address, uint32_t planes, uint32_t plane, uint32_t lines,
-                        uint32_t line, uint32_t pixels, uint32_t pixel, uint32_t bytes) {
+static emu_region region_of(uint32_t address, uint32_t planes, uint32_t plane, uint32_t lines,
+                            uint32_t line, uint32_t pixels, uint32_t pixel, uint32_t bytes) {
     const uint64_t end = address + (uint64_t)(planes - 1) * plane + (uint64_t)(lines - 1) * line +
                          (uint64_t)(pixels - 1) * pixel + bytes;
-    return (region){address, end, planes, plane, lines, line, pixels, pixel, bytes};
+    return (emu_region){address, end, planes, plane, lines, line, pixels, pixel, bytes};
 }
 
 /* The atoms of `channels`. */
@@ -34,7 +28,7 @@ static uint32_t planes_of(uint32_t channels, uint32_t atom, uint32_t bytes) {
     return (channels * bytes + atom - 1) / atom;
 }
 
-static region result_of(const emu_task *task) {
+emu_region emu_result_of(const emu_task *task) {
     const emu_dpu *dpu = &task->dpu;
     const emu_pooling *pool = &task->pool;
     if (task->kind == EMU_TASK_POOLING) {
@@ -48,7 +42,7 @@ static region result_of(const emu_task *task) {
                      dpu->out_pixel, atom);
 }
 
-static region source_of(const emu_task *task, uint32_t atom) {
+static emu_region source_of(const emu_task *task, uint32_t atom) {
     const emu_convolution *conv = &task->conv;
     const emu_pooling *pool = &task->pool;
     const emu_dpu *dpu = &task->dpu;
@@ -71,26 +65,26 @@ static region source_of(const emu_task *task, uint32_t atom) {
                      conv->in_h, conv->in_line, conv->in_w, atom, atom);
 }
 
-static region operand_of(const emu_dpu *dpu) {
+static emu_region operand_of(const emu_dpu *dpu) {
     const emu_ew *ew = &dpu->ew;
     const uint32_t atom = emu_atom_of(dpu->atom_bytes, ew->precision);
     return region_of(ew->address, planes_of(dpu->c, atom, emu_bytes_of(ew->precision)), ew->plane,
                      1, 0, dpu->w * dpu->h, atom, atom);
 }
 
-static bool overlap(const region *a, const region *b) {
+static bool overlap(const emu_region *a, const emu_region *b) {
     return a->start < b->end && b->start < a->end;
 }
 
 static bool has_order(const rkr_emu *emu, const emu_task *task) {
-    const region to = result_of(task), from = source_of(task, emu->chip->c2_bytes);
+    const emu_region to = emu_result_of(task), from = source_of(task, emu->chip->c2_bytes);
     const uint64_t line = (uint64_t)to.pixels * to.pixel;
     if (to.pixel < to.bytes || to.line < line || (to.planes > 1 && to.plane < to.lines * line) ||
         overlap(&from, &to)) {
         return true;
     }
     const emu_ew *ew = &task->dpu.ew;
-    const region operand = operand_of(&task->dpu);
+    const emu_region operand = operand_of(&task->dpu);
     return ew->op != EMU_EW_NONE && ew->source == EMU_MEMORY && overlap(&operand, &to);
 }
 
@@ -103,14 +97,14 @@ uint32_t emu_count_task_parts(const rkr_emu *emu, const emu_task *task, uint64_t
 #define MOST_ATOMS (1u << 24)
 
 /* Whether atoms of both are the same memory: their places between others may differ. */
-static bool share_atoms(const region *a, const region *b, uint32_t *left) {
-    const region *of[2] = {a, b};
+static bool share_atoms(const emu_region *a, const emu_region *b, uint32_t *left) {
+    const emu_region *of[2] = {a, b};
     const uint64_t first = a->start < b->start ? a->start : b->start;
     const uint64_t bytes = (a->end > b->end ? a->end : b->end) - first;
     uint8_t *used = calloc(1, (size_t)bytes / 8 + 1);
     bool found = used == NULL;
     for (size_t i = 0; i < 2 && !found; i++) {
-        const region *r = of[i];
+        const emu_region *r = of[i];
         const uint64_t atoms = (uint64_t)r->planes * r->lines * r->pixels;
         if (atoms > *left) {
             found = true;
@@ -132,7 +126,7 @@ static bool share_atoms(const region *a, const region *b, uint32_t *left) {
 
 /* The same atoms in the same order, or 32-bit ones that become half as wide: each group of these
  * is read before the next. */
-static bool is_in_place(const region *a, const region *b) {
+static bool is_in_place(const emu_region *a, const emu_region *b) {
     const uint32_t pixels = b->pixels * b->lines, lines = a->pixels * a->lines;
     const bool same_lines = (a->lines == 1 || b->lines == 1) ? pixels == lines : a->line == b->line;
     if (a->start == b->start && a->pixel == 16 && b->pixel == 8 && a->planes == b->planes &&
@@ -164,8 +158,8 @@ static void doubt(rkr_emu *emu, emu_node *node, uint32_t task, const char *what,
     node->doubt = emu_print_text(emu->model, "task %u %s '%.100s'", (unsigned)task, what, name);
 }
 
-static void check_overlap(rkr_emu *emu, emu_node *node, uint32_t task, const region *from,
-                          const region *to, uint32_t *left) {
+static void check_overlap(rkr_emu *emu, emu_node *node, uint32_t task, const emu_region *from,
+                          const emu_region *to, uint32_t *left) {
     if (overlap(from, to) && !is_in_place(from, to) && share_atoms(from, to, left)) {
         const emu_tensor *tensor = input_at(emu, node, from->start);
         doubt(emu, node, task, "writes over its own source,",
@@ -228,7 +222,7 @@ static bool is_replaced(const rkr_emu *emu, const emu_node *node, uint64_t addre
 
 /* A task reads one of its node's tensors; a task that fills memory may read the bytes that it
  * overwrites. Sums of 32 bits are those of a task before it. */
-static void check_source(rkr_emu *emu, emu_node *node, uint32_t index, const region *from) {
+static void check_source(rkr_emu *emu, emu_node *node, uint32_t index, const emu_region *from) {
     const emu_task *task = &emu->tasks[index];
     const bool is_sums = task->kind == EMU_TASK_DPU && emu_bytes_of(task->dpu.in_precision) == 4;
     bool found = false;
@@ -242,7 +236,7 @@ static void check_source(rkr_emu *emu, emu_node *node, uint32_t index, const reg
     }
     for (uint32_t i = node->first_task; i < index && !found; i++) {
         found = emu->tasks[i].kind != EMU_TASK_NOTHING &&
-                result_of(&emu->tasks[i]).start == from->start;
+                emu_result_of(&emu->tasks[i]).start == from->start;
     }
     if (!found) {
         doubt(emu, node, index,
@@ -257,7 +251,7 @@ static void check_task(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t *l
     if (task->kind == EMU_TASK_NOTHING || task->kind == EMU_TASK_UNKNOWN) {
         return;
     }
-    const region to = result_of(task), from = source_of(task, emu->chip->c2_bytes);
+    const emu_region to = emu_result_of(task), from = source_of(task, emu->chip->c2_bytes);
     if (task->kind == EMU_TASK_CONVOLUTION) {
         check_weights(emu, node, index, left);
     }
@@ -265,18 +259,18 @@ static void check_task(rkr_emu *emu, emu_node *node, uint32_t index, uint32_t *l
     check_overlap(emu, node, index, &from, &to, left);
     if (task->kind != EMU_TASK_POOLING && task->dpu.ew.source == EMU_MEMORY &&
         task->dpu.ew.op != EMU_EW_NONE && !task->dpu.ew.per_channel) {
-        const region operand = operand_of(&task->dpu);
+        const emu_region operand = operand_of(&task->dpu);
         check_overlap(emu, node, index, &operand, &to, left);
     }
 }
 
 /* Whether a node writes into this part of memory. */
 static bool is_written(const rkr_emu *emu, const emu_node *node, uint64_t start, uint64_t end) {
-    const region part = {.start = start, .end = end};
+    const emu_region part = {.start = start, .end = end};
     for (uint32_t i = 0; i < node->n_tasks; i++) {
         const emu_task *task = &emu->tasks[node->first_task + i];
         if (task->kind != EMU_TASK_NOTHING) {
-            const region to = result_of(task);
+            const emu_region to = emu_result_of(task);
             if (overlap(&to, &part)) {
                 return true;
             }
@@ -288,14 +282,14 @@ static bool is_written(const rkr_emu *emu, const emu_node *node, uint64_t start,
 /* The bytes that the tasks of a node write into this part of memory, at most. */
 static uint64_t count_written(const rkr_emu *emu, const emu_node *node, uint64_t start,
                               uint64_t end) {
-    const region part = {.start = start, .end = end};
+    const emu_region part = {.start = start, .end = end};
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < node->n_tasks; i++) {
         const emu_task *task = &emu->tasks[node->first_task + i];
         if (task->kind == EMU_TASK_NOTHING) {
             continue;
         }
-        const region to = result_of(task);
+        const emu_region to = emu_result_of(task);
         if (overlap(&to, &part)) {
             bytes += (uint64_t)to.planes * to.lines * to.pixels * to.bytes;
         }
@@ -360,9 +354,6 @@ static void check_images(rkr_emu *emu, emu_node *node) {
     }
 }
 
-#define TYPE_INT8 3
-#define TYPE_INT16 5
-
 /* Files in int16 say int8 of a constant operand: it holds the first half of the bytes of int16. */
 void emu_doubt_operands(rkr_emu *emu) {
     static const char *const ops[] = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
@@ -375,8 +366,8 @@ void emu_doubt_operands(rkr_emu *emu) {
         for (uint32_t k = 0; is_element_wise && node->n_inputs >= 2 && k < 2; k++) {
             const emu_tensor *operand = &emu->model->tensors[node->inputs[k]];
             const rkr_emu_tensor *other = &emu->model->tensors[node->inputs[1 - k]].public;
-            if (operand->is_constant && operand->public.type == TYPE_INT8 &&
-                other->type == TYPE_INT16) {
+            if (operand->is_constant && operand->public.type == EMU_ELEMENT_INT8 &&
+                other->type == EMU_ELEMENT_INT16) {
                 emu->nodes[i].assumed = "its constant operand is taken for int8: the file's bytes "
                                         "of it are not those of int16";
             }

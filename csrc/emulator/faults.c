@@ -181,7 +181,7 @@ static bool is_cut_short(const rkr_emu *emu, const emu_node *node, const rkr_emu
 /* Biases that the network does not have get a name from the layer's. */
 static bool has_unset_bias(const rkr_emu *emu, const emu_node *node) {
     const emu_tensor *b = emu_has_input(emu, node, 3) ? emu_input(emu, node, 3) : NULL;
-    return b != NULL && b->is_constant && b->public.type == 6 &&
+    return b != NULL && b->is_constant && b->public.type == EMU_ELEMENT_INT32 &&
            strstr(node->public.op, "LSTM") != NULL && ends_with(b->public.name, "_input_B");
 }
 

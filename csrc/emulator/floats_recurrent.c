@@ -82,12 +82,12 @@ static float packed_at(const rkr_emu *emu, const emu_tensor *tensor, size_t row,
     }
     const uint8_t *value =
         emu->memory + tensor->address + (row / rows * group + at) * t->elem_bytes;
-    return t->type == 3 ? (float)*(const int8_t *)value : emu_load_float(t, value);
+    return t->type == EMU_ELEMENT_INT8 ? (float)*(const int8_t *)value : emu_load_float(t, value);
 }
 
 static bool is_plain(const rkr_emu *emu, const emu_tensor *tensor, uint64_t elements) {
-    return tensor->is_constant && tensor->public.type == 1 && emu_is_readable(emu, tensor) &&
-           tensor->public.n_elems == elements;
+    return tensor->is_constant && tensor->public.type == EMU_ELEMENT_FLOAT32 &&
+           emu_is_readable(emu, tensor) && tensor->public.n_elems == elements;
 }
 
 /* Elements from row to row of a constant state. */
@@ -112,7 +112,7 @@ static bool is_state(const rkr_emu *emu, emu_node *node, uint32_t index, const s
         node->values->read |= 1u << index;
         return tensor->public.n_elems == rows * s->h;
     }
-    if (tensor->public.type != 1 && tensor->public.type != 10) {
+    if (tensor->public.type != EMU_ELEMENT_FLOAT32 && tensor->public.type != EMU_ELEMENT_FLOAT16) {
         return false;
     }
     const size_t pitch = pitch_of(emu, tensor, s);
@@ -157,9 +157,10 @@ static bool has_bias(const rkr_emu *emu, const emu_node *node, const shape *s) {
         is_zero = emu->memory[b->address + k] == 0;
     }
     return b->is_constant && b->bytes >= 8 * gates * s->h_rows &&
-           (s->is_int8 ? b->public.type == 6
-                       : b->public.type == 1 && (is_zero || n_elems == 2 * gates * s->h_rows ||
-                                                 n_elems == 2 * gates * s->h));
+           (s->is_int8
+                ? b->public.type == EMU_ELEMENT_INT32
+                : b->public.type == EMU_ELEMENT_FLOAT32 &&
+                      (is_zero || n_elems == 2 * gates * s->h_rows || n_elems == 2 * gates * s->h));
 }
 
 /* Weights as in ONNX, or packed: of float16, or of int8 for an LSTM whose factors were seen. */
@@ -167,7 +168,7 @@ static bool has_weights(const rkr_emu *emu, const emu_node *node, shape *s) {
     const emu_tensor *w = emu_input(emu, node, W), *r = emu_input(emu, node, R);
     const uint64_t gates = s->d * s->gates;
     size_t rows = s->h, rows_of_r = s->h;
-    s->is_int8 = w->public.type == 3 && s->is_lstm && node->factors[0].scale != 0 &&
+    s->is_int8 = w->public.type == EMU_ELEMENT_INT8 && s->is_lstm && node->factors[0].scale != 0 &&
                  node->factors[1].scale != 0 && emu_in(emu, node, X)->quantized;
     const uint32_t type = s->is_int8 ? 3 : 10;
     const bool is_simple =

@@ -42,7 +42,7 @@ bool emu_find_scales(const rkr_emu *emu, const emu_node *node, float *scales) {
     scales[0] = (float)out->dims[2] / (float)in->dims[2];
     scales[1] = (float)out->dims[3] / (float)in->dims[3];
     const emu_tensor *given = emu_has_input(emu, node, 2) ? emu_input(emu, node, 2) : NULL;
-    if (given == NULL || !given->is_constant || given->public.type != 1 ||
+    if (given == NULL || !given->is_constant || given->public.type != EMU_ELEMENT_FLOAT32 ||
         given->public.n_elems != 4 || !emu_is_readable(emu, given)) {
         return true;
     }

@@ -324,7 +324,7 @@ bool emu_constant_numbers(const rkr_emu *emu, const emu_node *node, uint32_t ind
         !emu_is_readable(emu, tensor)) {
         return false;
     }
-    if (tensor->public.type == 7) {
+    if (tensor->public.type == EMU_ELEMENT_INT64) {
         emu_get_values(emu, tensor, (uint8_t *)numbers);
     } else {
         emu_get_floats(emu, tensor, values);

@@ -141,7 +141,7 @@ void emu_choose_ways(rkr_emu *emu) {
 
 /* ---- run --------------------------------------------------------------------- */
 
-static bool run_task(rkr_emu *emu, const emu_task *task) {
+bool emu_run_task(rkr_emu *emu, const emu_task *task) {
     switch (task->kind) {
     case EMU_TASK_CONVOLUTION:
         return emu_run_convolution(emu, task);
@@ -156,7 +156,7 @@ static bool run_task(rkr_emu *emu, const emu_task *task) {
 
 bool emu_run_tasks(rkr_emu *emu, const emu_node *node) {
     for (uint32_t i = 0; i < node->n_tasks; i++) {
-        if (!run_task(emu, &emu->tasks[node->first_task + i])) {
+        if (!emu_run_task(emu, &emu->tasks[node->first_task + i])) {
             return false;
         }
     }

@@ -92,6 +92,14 @@ bool emu_has_value(const rkr_emu *emu, const emu_node *node, uint32_t index);
 const emu_operator *emu_find_operator(const char *name, emu_unary_fn **then);
 /* Find the operators of all nodes and read their attributes, while the file is there. */
 int emu_find_operators(rkr_emu *emu);
+/* Memory that a task reads or writes: atoms in pixels of lines of planes. */
+typedef struct {
+    uint64_t start, end;
+    uint32_t planes, plane, lines, line, pixels, pixel, bytes;
+} emu_region;
+
+/* What a task that computes writes. */
+emu_region emu_result_of(const emu_task *task);
 /* Which of its tasks are doubtful, once they are decoded. */
 void emu_find_doubts(rkr_emu *emu);
 /* What operands are taken for, before the nodes are chosen a way. */
@@ -103,7 +111,9 @@ uint32_t emu_count_task_parts(const rkr_emu *emu, const emu_task *task, uint64_t
 const char *emu_find_fault(const rkr_emu *emu, const emu_node *node);
 /* Whether its operator, attributes and tensors are understood, so that it can be computed. */
 bool emu_has_definition(const rkr_emu *emu, emu_node *node);
-/* False: see the model's error. By its commands; by its operator; by what was chosen. */
+/* False: see the model's error. A task; a node by its commands, by its operator, by what was
+ * chosen. */
+bool emu_run_task(rkr_emu *emu, const emu_task *task);
 bool emu_run_tasks(rkr_emu *emu, const emu_node *node);
 bool emu_run_definition(rkr_emu *emu, const emu_node *node);
 bool emu_run_node(rkr_emu *emu, const emu_node *node);

@@ -5,9 +5,9 @@
  * A task is fetched as (amount + 1) * N words, N being 2 on most SoCs. Among them are its
  * registers, and the chain: 0101:0010 the address of the next task, 0101:0014 its amount, and
  * 0081:0008 the blocks that start. */
-#include "emulator/convolution.h"
 #include "emulator/crew.h"
 #include "emulator/decode.h"
+#include "emulator/nodes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,16 +93,7 @@ static bool run_task(rkr_npu *npu, uint32_t enabled, uint32_t count) {
     npu->node.public.reason = "";
     npu->model.error[0] = '\0';
     emu_decode_task(npu->decoder, &entry, task);
-    switch (task->kind) {
-    case EMU_TASK_CONVOLUTION:
-        return emu_run_convolution(emu, task);
-    case EMU_TASK_DPU:
-        return emu_run_dpu(emu, task);
-    case EMU_TASK_POOLING:
-        return emu_run_pooling(emu, task);
-    default:
-        return task->kind == EMU_TASK_NOTHING;
-    }
+    return task->kind != EMU_TASK_UNKNOWN && emu_run_task(emu, task);
 }
 
 uint32_t rkr_npu_run(rkr_npu *npu, uint32_t address, uint32_t amount, uint32_t tasks, uint32_t base,

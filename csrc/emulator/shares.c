@@ -6,6 +6,7 @@
  *
  *     written: 0 by nothing, 1 by a node before, 2 + n by core n in this node */
 #include "emulator/decode.h"
+#include "emulator/nodes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,22 +33,11 @@ static void mark_results(checker *c, const emu_task *task, uint8_t value) {
     if (task->kind == EMU_TASK_NOTHING) {
         return;
     }
-    const bool pools = task->kind == EMU_TASK_POOLING;
-    const emu_dpu *dpu = &task->dpu;
-    const emu_pooling *pool = &task->pool;
-    const uint32_t atom =
-        pools ? pool->atom_bytes : emu_atom_of(dpu->atom_bytes, dpu->out_precision);
-    const uint32_t group = atom / emu_bytes_of(pools ? pool->precision : dpu->out_precision);
-    const uint32_t planes = ((pools ? pool->c : dpu->c) + group - 1) / group;
-    const uint64_t plane = pools ? pool->out_plane : dpu->out_plane;
-    const uint64_t line = pools ? pool->out_line : dpu->out_line;
-    const uint64_t lines = pools ? pool->out_h : (uint64_t)dpu->h * dpu->repeat_y;
-    const uint64_t bytes = pools ? (uint64_t)pool->out_w * atom
-                                 : ((uint64_t)dpu->w * dpu->repeat_x - 1) * dpu->out_pixel + atom;
-    const uint64_t address = pools ? pool->out_address : dpu->out_address;
-    for (uint64_t p = 0; p < planes; p++) {
-        for (uint64_t y = 0; y < lines; y++) {
-            mark(c, address + p * plane + y * line, bytes, value);
+    const emu_region to = emu_result_of(task);
+    const uint64_t bytes = (uint64_t)(to.pixels - 1) * to.pixel + to.bytes;
+    for (uint64_t p = 0; p < to.planes; p++) {
+        for (uint64_t y = 0; y < to.lines; y++) {
+            mark(c, to.start + p * to.plane + y * to.line, bytes, value);
         }
     }
 }

@@ -194,7 +194,7 @@ static void copy_values(placement at, uint8_t *memory, uint8_t *values, size_t b
 static void clear_padding(rkr_emu *emu, const emu_tensor *tensor, const placement *at) {
     const size_t bytes = tensor->public.elem_bytes;
     const uint64_t used = at->c % at->group;
-    if (tensor->public.type != 10 || used == 0) {
+    if (tensor->public.type != EMU_ELEMENT_FLOAT16 || used == 0) {
         return;
     }
     uint8_t *first = emu->memory + tensor->address + at->c / at->group * at->plane + used * bytes;
@@ -282,23 +282,23 @@ float emu_load_float(const rkr_emu_tensor *t, const uint8_t *at) {
     uint16_t half;
     float real;
     switch (t->type) {
-    case 1:
+    case EMU_ELEMENT_FLOAT32:
         memcpy(&real, at, 4);
         return real;
-    case 10:
+    case EMU_ELEMENT_FLOAT16:
         memcpy(&half, at, 2);
         return emu_half_to_float(half);
-    case 3:
+    case EMU_ELEMENT_INT8:
         v = *(const int8_t *)at;
         break;
-    case 5:
+    case EMU_ELEMENT_INT16:
         memcpy(&half, at, 2);
         v = (int16_t)half;
         break;
-    case 6:
+    case EMU_ELEMENT_INT32:
         v = (int32_t)(at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24);
         break;
-    case 7:
+    case EMU_ELEMENT_INT64:
         memcpy(&v, at, 8);
         return (float)v;
     default:
@@ -317,11 +317,11 @@ void emu_store_float(const rkr_emu_tensor *t, float value, uint8_t *at) {
     double v = value;
     uint16_t half;
     int64_t whole;
-    if (t->type == 1) {
+    if (t->type == EMU_ELEMENT_FLOAT32) {
         memcpy(at, &value, 4);
         return;
     }
-    if (t->type == 10) {
+    if (t->type == EMU_ELEMENT_FLOAT16) {
         half = emu_float_to_half(value);
         memcpy(at, &half, 2);
         return;

@@ -5,6 +5,22 @@
 
 #include "emulator/machine.h"
 
+/* Types of elements, as files number them. */
+enum {
+    EMU_ELEMENT_FLOAT32 = 1,
+    EMU_ELEMENT_INT8 = 3,
+    EMU_ELEMENT_INT16 = 5,
+    EMU_ELEMENT_INT32 = 6,
+    EMU_ELEMENT_INT64 = 7,
+    EMU_ELEMENT_FLOAT16 = 10,
+};
+
+/* Whether the NPU computes with it: quantized, or in float16. */
+static inline bool emu_is_computed(const rkr_emu_tensor *t) {
+    return t->type == EMU_ELEMENT_FLOAT16 ||
+           ((t->type == EMU_ELEMENT_INT8 || t->type == EMU_ELEMENT_INT16) && t->quantized);
+}
+
 /* Its bytes without the reserved ones after them; 0: it cannot be read. */
 uint64_t emu_tensor_bytes(const rkr_emu *emu, const emu_tensor *tensor);
 /* Bytes from one group of channels to the next; 0: it has only one, or none. */

@@ -20,18 +20,10 @@
 #define NOISE 0x7e
 #define NUMBERS 0x3c
 #define MOST_NOISE (8ull << 30) /* bytes to write, a second */
-#define TYPE_INT8 3
-#define TYPE_INT16 5
-#define TYPE_FLOAT16 10
-
-static bool has_values(const rkr_emu_tensor *t) {
-    const bool is_number = t->type == TYPE_INT8 || t->type == TYPE_INT16;
-    return (is_number && t->quantized) || t->type == TYPE_FLOAT16;
-}
 
 /* An operand that the file keeps as the network has it: others are folded with scales. */
 static bool is_real(const rkr_emu_tensor *t) {
-    return t->quantized || t->type == 1 || t->type == TYPE_FLOAT16;
+    return t->quantized || t->type == EMU_ELEMENT_FLOAT32 || t->type == EMU_ELEMENT_FLOAT16;
 }
 
 static bool is_drawn(const rkr_emu *emu, const emu_node *node, uint32_t input) {
@@ -45,7 +37,7 @@ static bool can_be_tried(const rkr_emu *emu, emu_node *node) {
     uint32_t drawn = 0;
     for (uint32_t i = 0; ok && i < n->n_inputs; i++) {
         if (is_drawn(emu, node, i)) {
-            ok = has_values(emu_in(emu, node, i)) && !emu_in(emu, node, i)->is_pixel &&
+            ok = emu_is_computed(emu_in(emu, node, i)) && !emu_in(emu, node, i)->is_pixel &&
                  i < EMU_MAX_VALUES;
             drawn++;
         } else if (node->operation->run == NULL && i < EMU_MAX_VALUES &&
@@ -54,7 +46,7 @@ static bool can_be_tried(const rkr_emu *emu, emu_node *node) {
         }
     }
     for (uint32_t i = 0; ok && i < n->n_outputs; i++) {
-        ok = emu_has_output(emu, node, i) && has_values(emu_out(emu, node, i));
+        ok = emu_has_output(emu, node, i) && emu_is_computed(emu_out(emu, node, i));
     }
     return ok && drawn > 0;
 }
@@ -77,9 +69,9 @@ static bool draw(rkr_emu *emu, const emu_node *node) {
             state = state * 1664525u + 1013904223u;
             if (chooses && i == 0) {
                 emu_store_float(t, (float)(state >> 31), values + k * t->elem_bytes);
-            } else if (t->type == TYPE_FLOAT16) {
+            } else if (t->type == EMU_ELEMENT_FLOAT16) {
                 emu_store_float(t, (float)(state >> 20) / 1024.0f - 2.0f, values + 2 * k);
-            } else if (t->type == TYPE_INT8) {
+            } else if (t->type == EMU_ELEMENT_INT8) {
                 values[k] = (uint8_t)(state >> 24);
             } else {
                 memcpy(values + 2 * k, (uint8_t *)&state + 2, 2);

@@ -214,8 +214,9 @@ static bool read_convolution(const rkr_emu *emu, const emu_node *node, layer *l)
     }
     const emu_tensor *bias = emu_has_input(emu, node, 2) ? emu_input(emu, node, 2) : NULL;
     const bool has_bias = bias != NULL && bias->is_constant && bias->public.n_elems == l->k;
-    l->bias = has_bias && bias->public.type == 1 ? bias : NULL;
-    l->is_known = l->in->public.type == 10 && l->out->public.type == 10 && w->type == 10 &&
+    l->bias = has_bias && bias->public.type == EMU_ELEMENT_FLOAT32 ? bias : NULL;
+    l->is_known = l->in->public.type == EMU_ELEMENT_FLOAT16 &&
+                  l->out->public.type == EMU_ELEMENT_FLOAT16 && w->type == EMU_ELEMENT_FLOAT16 &&
                   (!has_bias || l->bias != NULL) &&
                   (l->bias == NULL || emu_inside(emu, bias->address, 4ull * l->k));
     l->kernel[0] = w->dims[2];
@@ -250,7 +251,7 @@ static uint64_t count_weights(const rkr_emu_tensor *w) {
 static float weight_at(const rkr_emu_tensor *w, const uint8_t *bytes, uint64_t i, uint32_t pairs) {
     const uint32_t size = w->elem_bytes;
     const uint8_t *at = bytes + size * (pairs == 0 ? i : i / pairs * 2 * pairs + i % pairs);
-    if (w->type == 10) {
+    if (w->type == EMU_ELEMENT_FLOAT16) {
         return emu_half_at(at);
     }
     const int32_t most = size == 1 ? INT8_MIN : INT16_MIN;
@@ -352,7 +353,9 @@ static bool take_weights(const rkr_emu *emu, layer *l) {
     const emu_unpacked *unpacked = l->first->unpacked;
     const uint64_t bytes = unpacked != NULL ? unpacked->bytes : l->weights->bytes;
     reading r = {.pairs = forms[l->first->weight_form]};
-    if ((w->type != 10 && w->type != 3 && w->type != 5) || w->n_elems > MOST_WEIGHTS ||
+    if ((w->type != EMU_ELEMENT_FLOAT16 && w->type != EMU_ELEMENT_INT8 &&
+         w->type != EMU_ELEMENT_INT16) ||
+        w->n_elems > MOST_WEIGHTS ||
         (unpacked == NULL && !emu_inside(emu, l->weights->address, bytes))) {
         return false;
     }
@@ -362,7 +365,7 @@ static bool take_weights(const rkr_emu *emu, layer *l) {
     r.end = r.pairs == 0 ? r.end : r.end / (2 * r.pairs) * r.pairs;
     const uint64_t count = count_weights(w);
     r.cuts = count > r.end;
-    l->has_offsets = w->type != 10 && r.pairs == 0;
+    l->has_offsets = w->type != EMU_ELEMENT_FLOAT16 && r.pairs == 0;
     l->w_of = calloc((size_t)w->n_elems, sizeof *l->w_of);
     return l->w_of != NULL && count != 0 && take_groups(l, &r);
 }
@@ -387,7 +390,7 @@ static void mix(const rkr_emu_tensor *t, double reach, palette *p) {
     p->bits = t->elem_bytes == 1 ? 8 : 12;
     for (uint32_t i = 0; i < 1u << p->bits; i++) {
         const double part = (double)i / ((1u << p->bits) - 1);
-        if (t->type == 10) {
+        if (t->type == EMU_ELEMENT_FLOAT16) {
             emu_store_float(t, (float)((4.0 * part - 2.0) * reach), p->stored[i]);
             p->x[i] = emu_load_float(t, p->stored[i]);
             continue;
@@ -435,10 +438,6 @@ static void choose_values(const palette *p, uint64_t n, size_t bytes, uint32_t *
         x[i] = p->x[chosen];
     }
     *state = random;
-}
-
-static bool is_readable_value(const rkr_emu_tensor *t) {
-    return t->type == 10 || ((t->type == 3 || t->type == 5) && t->quantized);
 }
 
 /* `x` gets what is stored, as in a palette. */
@@ -683,9 +682,11 @@ static double judge(const rkr_emu *emu, const layer *l, const chain *f, const sa
                     uint32_t n, uint32_t k, double step) {
     const rkr_emu_tensor *out = &l->out->public;
     const double span = out->elem_bytes == 1 ? 255.0 : 65535.0;
-    const double low =
-        out->type == 10 ? -INFINITY : (double)out->scale * (-(span + 1) / 2 - out->zero_point);
-    const double high = out->type == 10 ? INFINITY : low + (double)out->scale * span;
+    const double low = out->type == EMU_ELEMENT_FLOAT16
+                           ? -INFINITY
+                           : (double)out->scale * (-(span + 1) / 2 - out->zero_point);
+    const double high =
+        out->type == EMU_ELEMENT_FLOAT16 ? INFINITY : low + (double)out->scale * span;
     fit found = {{{0}}, {0}, {0}};
     double slope = 1.0, products = 0.0, squares = 0.0, worst = 0.0;
     uint32_t inside = 0, below = 0;
@@ -800,11 +801,11 @@ static void take_samples(const layer *l, const chain *f, const plan *p, uint32_t
 
 static double step_of(const rkr_emu_tensor *t, const sample *samples, size_t n) {
     double largest = 0.0;
-    for (size_t i = 0; i < n && t->type == 10; i++) {
+    for (size_t i = 0; i < n && t->type == EMU_ELEMENT_FLOAT16; i++) {
         largest = isfinite(samples[i].y) ? fmax(largest, fabs(samples[i].y)) : largest;
     }
-    return t->type == 10 ? fmax(largest / 1024.0, 1e-9)
-                         : (t->elem_bytes == 1 ? 1.0 : 64.0) * (double)t->scale;
+    return t->type == EMU_ELEMENT_FLOAT16 ? fmax(largest / 1024.0, 1e-9)
+                                          : (t->elem_bytes == 1 ? 1.0 : 64.0) * (double)t->scale;
 }
 
 /* All results are one that is far from 0, though some of the inputs nearly are: the end of the
@@ -913,7 +914,7 @@ static bool find_extra(const rkr_emu *emu, const emu_node *node, const layer *l,
         f->extra = emu_has_value(emu, node, i) ? emu_input(emu, node, i) : NULL;
     }
     const rkr_emu_tensor *e = f->extra == NULL ? NULL : &f->extra->public, *out = &l->out->public;
-    bool ok = e != NULL && is_readable_value(e) && emu_is_readable(emu, f->extra) && !e->is_pixel &&
+    bool ok = e != NULL && emu_is_computed(e) && emu_is_readable(emu, f->extra) && !e->is_pixel &&
               e->n_dims <= 4;
     for (uint32_t d = 0; ok && d < e->n_dims; d++) {
         ok = e->dims[d] == 1 || e->dims[d] == out->dims[4 - e->n_dims + d];
@@ -943,7 +944,7 @@ double emu_try_sums(rkr_emu *emu, const emu_node *node) {
         !find_extra(emu, node, &l, &f)) {
         return NAN;
     }
-    const bool ok = is_readable_value(&l.in->public) && is_readable_value(&l.out->public) &&
+    const bool ok = emu_is_computed(&l.in->public) && emu_is_computed(&l.out->public) &&
                     !l.in->is_constant && emu_is_readable(emu, l.in) &&
                     emu_is_readable(emu, l.out) &&
                     l.in->public.is_pixel == (l.first != NULL && l.first->pixels);
