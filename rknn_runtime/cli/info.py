@@ -248,26 +248,21 @@ def _fields(thing: object, names: str) -> dict[str, Any]:
 
 
 def _layer_as_json(layer: Layer) -> dict[str, Any]:
-    entry = {**_fields(layer, "operator name"), "device": layer.device or None}
-    entry["tasks"] = layer.tasks
+    names = "operator name device tasks inputs outputs macs weight_bytes input_bytes output_bytes"
+    entry = {**_fields(layer, names), "device": layer.device or None}
     for name in ("inputs", "outputs"):
-        entry[name] = [_fields(tensor, " ".join(tensor._fields)) for tensor in getattr(layer, name)]
-    return {**entry, **_fields(layer, "macs weight_bytes input_bytes output_bytes")}
-
-
-def _attr_as_json(attr: TensorAttr) -> dict[str, Any]:
-    entry = _view_as_json(attr)
-    entry["native"] = attr.native and _view_as_json(attr.native)
-    entry["nhwc"] = attr.nhwc and _view_as_json(attr.nhwc)
+        entry[name] = [_fields(tensor, " ".join(tensor._fields)) for tensor in entry[name]]
     return entry
 
 
-def _view_as_json(attr: TensorAttr) -> dict[str, Any]:
-    return _fields(
-        attr,
+def _attr_as_json(attr: TensorAttr) -> dict[str, Any]:
+    names = (
         "index name shape layout dtype qnt_type zero_point scale fl n_elems size size_with_stride "
-        "w_stride h_stride",
+        "w_stride h_stride"
     )
+    views = {"native": attr.native, "nhwc": attr.nhwc}
+    others = {name: view and _fields(view, names) for name, view in views.items()}
+    return {**_fields(attr, names), **others}
 
 
 def _page(one: _Described) -> list[str]:

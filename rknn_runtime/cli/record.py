@@ -43,7 +43,11 @@ def run(arguments: Namespace) -> None:
     from rknn_runtime.sim import record  # here: other commands do not need it
 
     check_readable(arguments.model, *arguments.samples)
-    _check_place(arguments)
+    check_writable(arguments.output)
+    output = Path(arguments.output)
+    for name in (arguments.model, *arguments.samples):
+        if output.exists() and Path(name).exists() and output.samefile(name):
+            raise RknnError(f"--output: expected another file than {name}, which is read")
     samples = _samples(arguments.model, arguments.samples)
     with progress_line(arguments) as show:
         try:
@@ -60,15 +64,6 @@ def run(arguments: Namespace) -> None:
     else:
         words = counted(len(samples), "sample")
         print(printable(f"{arguments.output}: {words}, {len(bundle)} bytes"))
-
-
-def _check_place(arguments: Namespace) -> None:
-    """Refuse an output that cannot be written or that is one of the inputs."""
-    check_writable(arguments.output)
-    output = Path(arguments.output)
-    for name in (arguments.model, *arguments.samples):
-        if output.exists() and Path(name).exists() and output.samefile(name):
-            raise RknnError(f"--output: expected another file than {name}, which is read")
 
 
 def _samples(model: str, paths: Sequence[str]) -> list[list[Any]]:

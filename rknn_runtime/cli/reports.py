@@ -197,7 +197,11 @@ class Gallery:
         image, color = as_pixels(item.image, "BGR")
         drawn = found.draw(image, self._labels, color=color)
         if item.frame is not None:
-            self._write_frame(item, drawn)
+            if self._video is None or item.source != self._video_of:
+                self._end_video()
+                path = self._folder / self._names.of(item, ".mp4")
+                self._video, self._video_of = _Video(path, item, drawn.shape), item.source
+            self._video.add(item, drawn)
             return
         if color == "BGR":
             drawn = drawn[..., ::-1]
@@ -206,13 +210,6 @@ class Gallery:
         format = self._pillow.Image.registered_extensions()[path.suffix.lower()]
         self._pillow.Image.fromarray(drawn[..., 0] if grey else drawn).save(file, format)
         replace_file(path, file.getvalue())
-
-    def _write_frame(self, item: Item, drawn: Any) -> None:
-        if self._video is None or item.source != self._video_of:
-            self._end_video()
-            path = self._folder / self._names.of(item, ".mp4")
-            self._video, self._video_of = _Video(path, item, drawn.shape), item.source
-        self._video.add(item, drawn)
 
     def _end_video(self) -> None:
         if self._video is not None:

@@ -108,7 +108,9 @@ def _closing(pool: Pool) -> Iterator[None]:
 
 
 def _serve(arguments: Namespace) -> None:
+    from rknn_runtime.cli.sources import expanded
     from rknn_runtime.streams.pool import Pool
+    from rknn_runtime.streams.source import is_live
     from rknn_runtime.tools.serve import LiveView, Server, is_loopback
     from rknn_runtime.tools.service import Watchdog, notify
 
@@ -122,7 +124,10 @@ def _serve(arguments: Namespace) -> None:
         seconds = getattr(arguments, name)
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"--{name}: expected seconds, 0 or more, got {seconds}")
-    _check_source(arguments.source)
+    if Path(arguments.source).is_dir():  # before the model is loaded
+        expanded([arguments.source])
+    elif not is_live(arguments.source):
+        check_readable(arguments.source)
     token = arguments.token or os.environ.get("RKNN_SERVE_TOKEN", "")
     if not token and not is_loopback(host):
         token = secrets.token_urlsafe(16)
@@ -157,17 +162,6 @@ def _serve(arguments: Namespace) -> None:
                 frames = _opened(source, reconnect_s)
                 shown += _feed(pool, view, failures, source, frames, arguments.track)
         tell(f"the end of {source} after {shown} frames", "info")
-
-
-def _check_source(source: str) -> None:
-    """Refuse a missing source before the model is loaded."""
-    from rknn_runtime.cli.sources import expanded
-    from rknn_runtime.streams.source import is_live
-
-    if Path(source).is_dir():
-        expanded([source])
-    elif not is_live(source):
-        check_readable(source)
 
 
 def _address(text: str) -> tuple[str, int]:

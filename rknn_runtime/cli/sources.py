@@ -14,7 +14,7 @@ from rknn_runtime.cli.files import counted
 from rknn_runtime.errors import RknnError
 from rknn_runtime.streams.address import is_image, path_of, shown
 from rknn_runtime.streams.pool import Pool
-from rknn_runtime.streams.source import Frame, FrameSource, is_live
+from rknn_runtime.streams.source import FrameSource, is_live
 from rknn_runtime.vision.images import IMAGE_SUFFIXES, files_with
 
 if TYPE_CHECKING:
@@ -163,11 +163,6 @@ def _images(pool: Pool, paths: list[str]) -> Iterator[tuple[Item, Any]]:
             yield Item(path, None, 0.0, path), result
 
 
-def _item(frame: Frame, frames: FrameSource) -> Item:
-    number = None if is_image(frame.name) else frame.index
-    return Item(frame.name, number, frame.time_s, frame.image, frames.fps, frames.is_live)
-
-
 def _stream(pool: Pool, source: str, drop: str | None) -> Iterator[tuple[Item, Any]]:
     failed = Item(shown(source), None, 0.0, shown(source))
     try:
@@ -187,7 +182,9 @@ def _stream(pool: Pool, source: str, drop: str | None) -> Iterator[tuple[Item, A
                 yield failed, error
                 continue
             count, failures = count + 1, 0
-            yield _item(frame, frames), result
+            number = None if is_image(frame.name) else frame.index
+            place = frame.name, number, frame.time_s, frame.image
+            yield Item(*place, frames.fps, frames.is_live), result
     if frames.is_live:
         yield failed, OSError(frames.ended or f"given up after {failures} failures in a row")
     elif not (count or failures):

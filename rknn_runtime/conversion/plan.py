@@ -127,11 +127,14 @@ def plan_of(
     seen = None
     if found is None and size is not None and task in (None, "detect"):
         seen = read_as(graph, outputs, size, None if names is None else len(names))
+    image = next(
+        (n for n, s in inputs.items() if s is not None and len(s) == 4 and s[1] == 3), None
+    )
     rest = _load_of(load, set(graph.inputs) - set(inputs))
     notes += _padded_averages(graph)
     return Plan(
         onnx, cut, found, names, task, size, channels, gray, left, rest, tuple(notes), family,
-        text.get("characters"), seen, _image_among(inputs),
+        text.get("characters"), seen, image if len(inputs) > 1 else None,
     )  # fmt: skip
 
 
@@ -281,14 +284,6 @@ def _image(
     if channels not in (1, 3) or height is None or width is None:
         return None, channels or 0
     return (height, width), channels
-
-
-def _image_among(inputs: Mapping[str, tuple[int | None, ...] | None]) -> str | None:
-    """Return the name of the first image among several inputs, if there is one."""
-    for name, shape in inputs.items() if len(inputs) > 1 else ():
-        if shape is not None and len(shape) == 4 and shape[1] == 3:
-            return name
-    return None
 
 
 def exported_facts(metadata: Mapping[str, str]) -> dict[str, Any]:

@@ -92,7 +92,8 @@ def _elsewhere(
         try:
             result: dict[str, str | None] = json.loads(answer.read_text("utf-8"))
         except (OSError, ValueError):
-            result = {"step": _last_step(log), "error": _death(status)}
+            steps = [line[len(STEP) :] for line in lines if line.startswith(STEP)]
+            result = {"step": steps[-1] if steps else "import", "error": _death(status)}
     return log, result
 
 
@@ -107,11 +108,6 @@ def reason_in(log: str) -> str | None:
         for pattern in (_COMPLAINT, _RAISED)
     )
     return next(iter(complaints or raised[-1:]), None)
-
-
-def _last_step(log: str) -> str:
-    steps = [line[len(STEP) :] for line in log.split("\n") if line.startswith(STEP)]
-    return steps[-1] if steps else "import"
 
 
 def _death(status: int) -> str:

@@ -339,7 +339,13 @@ class RKNNLite(Cores):
     ) -> None:
         if not self._path:
             raise ValueError("no model is loaded: call load_rknn first")
-        flags = _init_flags(fallback, perf)
+        if fallback not in ("cpu", "gpu"):
+            raise ValueError(f'fallback_prior_device: expected "cpu" or "gpu", got {fallback!r}')
+        flags = InitFlag.PRIOR_MEDIUM
+        if perf:
+            flags |= InitFlag.COLLECT_PERF
+        if fallback == "gpu":
+            flags |= InitFlag.EXECUTE_FALLBACK_PRIOR_DEVICE_GPU
         self._close()
         runtime = RKNNRuntime(
             self.root_dir, target, device_id, core_mask=core_mask, library=self._library
@@ -353,18 +359,6 @@ class RKNNLite(Cores):
         runtime, self.rknn_runtime = self.rknn_runtime, None
         if runtime is not None:
             runtime.release()
-
-
-def _init_flags(fallback: object, is_timed: bool) -> InitFlag:
-    """Return the flags that the vendor's package uses."""
-    if fallback not in ("cpu", "gpu"):
-        raise ValueError(f'fallback_prior_device: expected "cpu" or "gpu", got {fallback!r}')
-    flags = InitFlag.PRIOR_MEDIUM
-    if is_timed:
-        flags |= InitFlag.COLLECT_PERF
-    if fallback == "gpu":
-        flags |= InitFlag.EXECUTE_FALLBACK_PRIOR_DEVICE_GPU
-    return flags
 
 
 class _Journal(NamedTuple):
