@@ -51,7 +51,7 @@ def child(number, is_asked):
         del os.environ["RKNN_BOARD_FAIL"]
         return first, use(), held() == before
 
-found = [in_child(lambda: child(n, a)) for a in (False, True) for n in range(1, 60)]
+found = [[in_child(lambda: child(n, a)) for n in range(1, 50 if a else 40)] for a in (False, True)]
 print(json.dumps(found))
 """
 
@@ -62,10 +62,11 @@ def test_each_call_of_the_driver_may_fail(run, driver, soc):
     path = DATA / "models" / f"ic3_w37_{soc}.rknn"
     tools = str(PROJECT / "tools" / "wheels")
     found = run(driver, soc, BEGIN + MATRIX, path, PYTHONPATH=f"{PROJECT}:{tools}")
-    failed = [first for first, *_ in found if first == []]
-    assert len(failed) > 20 and [True, True] in [first for first, *_ in found]
-    assert not [each for each in found if each[0] not in ([], [True] * 2)]
-    assert [each for each in found if each[1:] != [[True] * 2, True]] == []
+    for each in found:
+        firsts = [first for first, *_ in each]
+        assert firsts.count([]) > 10 and firsts[-5:] == [[True] * 2] * 5  # beyond the last call
+        assert not [first for first in firsts if first not in ([], [True] * 2)]
+        assert [rest for _, *rest in each if rest != [[True] * 2, True]] == []
 
 
 LEAKS = """\
