@@ -174,15 +174,7 @@ def newer_toolkit(header: Facts, runtime: Runtime | None) -> str:
 
 
 def versions(header: Facts | None, runtime: Runtime | None) -> str:
-    """Say which versions meet: for the message about a refusal that could not be foreseen.
-
-    Args:
-        header: Of the model; None: it is encrypted.
-        runtime: The loaded runtime; None: unknown.
-
-    Returns:
-        A sentence about model, runtime, driver and machine.
-    """
+    """Say which versions meet, of an encrypted model (None) and an unknown runtime (None), too."""
     made = (
         "encrypted" if header is None else f"for {header.soc}, by toolkit {header.toolkit_version}"
     )

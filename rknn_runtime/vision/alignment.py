@@ -83,14 +83,7 @@ def similarity(points: NDArray[Any], target: NDArray[Any]) -> tuple[complex, com
     """Find the turn, scale and shift that bring points closest to others, by least squares.
 
     With points as complex numbers x + yi it is z -> a z + b, which has no reflection: the solution
-    of Umeyama (IEEE PAMI 13, 1991) for two dimensions.
-
-    Args:
-        points: ``(k, 2)``.
-        target: ``(k, 2)``.
-
-    Returns:
-        a and b; None if the points do not tell.
+    of Umeyama (IEEE PAMI 13, 1991) for two dimensions. None: the points do not tell.
     """
     if not np.isfinite(points).all():
         return None

@@ -41,13 +41,9 @@ IMAGE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".we
 
 @dataclass(frozen=True)
 class ImageFile:
-    """An image file that was read already, as from an upload.
+    """An image file that was read already, as from an upload."""
 
-    Attributes:
-        name: For messages.
-        data: The content.
-    """
-
+    #: For messages.
     name: str
     data: bytes
 

@@ -29,9 +29,9 @@ class Decoder(FrameDecoder[Detections]):
     only predictions that pass are dequantized. Only the result is allocated per call. Calls from
     several threads wait for each other.
 
-    Boxes are xyxy in pixels of the model's input, not clipped to it, by falling confidence;
-    equal ones in the order of the head's predictions. Predictions with an infinite or NaN score or
-    coordinate are dropped.
+    Boxes are xyxy in pixels of the model's input, not clipped to it, or with a transform in pixels
+    of the image, clipped to its edges. They come by falling confidence; equal ones in the order of
+    the head's predictions. Predictions with an infinite or NaN score or coordinate are dropped.
 
     Args:
         outputs: Logical attributes of the head's outputs.

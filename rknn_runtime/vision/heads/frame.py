@@ -159,8 +159,8 @@ class FrameDecoder(Generic[_R]):
         Args:
             raw: The outputs in native layout, as from ``model.output_raw(i)``, in the order of
                 ``outputs``; a single array if there is one.
-            transform: Where an image lies in the model's input, as from `letterbox`. Results are
-                then in pixels of the image, otherwise in those of the input.
+            transform: Where an image lies in the model's input, as from `letterbox`. None: the
+                image is the input.
         """
         if transform is not None and not isinstance(transform, LetterboxTransform):
             raise TypeError(
