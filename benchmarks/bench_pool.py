@@ -189,7 +189,6 @@ def throughput(data: bytes, control: Control) -> None:
                     rate = len(images) / (time.perf_counter() - begin)
                 cells.append(f"{rate:15.1f} {rate * run_ms / 1000 / cores:7.1%}")
             print(f"  {run_ms:3} ms {cores:5}" + "".join(f"{cell:>24}" for cell in cells))
-    control.set_latency(0)
 
 
 def cascade(data: bytes, control: Control) -> None:
@@ -219,7 +218,6 @@ def cascade(data: bytes, control: Control) -> None:
             by_hand_s = time.perf_counter() - begin
         shares = f"{ideal_s / joined_s:12.1%}{ideal_s / by_hand_s:10.1%}"
         print(f"  {cores} cores, {crops} crops each{shares}")
-    control.set_latency(0)
 
 
 def phases(data: bytes, control: Control) -> None:
@@ -233,7 +231,6 @@ def phases(data: bytes, control: Control) -> None:
         used = time.process_time() - used
         each_us = 1e6 * used / len(images)
         print(f"\n5 ms on 3 cores, {each_us:.0f} us of CPU time a frame\n{pool.stats()}")
-    control.set_latency(0)
 
 
 def latency(data: bytes, control: Control) -> None:
@@ -261,7 +258,6 @@ def latency(data: bytes, control: Control) -> None:
         for _ in pool.map(source()):
             times["Pool"].append(time.perf_counter() - sent[-1])
             taken.set()
-    control.set_latency(0)
     print("\nlatency at low load, run time 5 ms")
     for name, seconds in times.items():
         p50, p99 = 1000 * np.percentile(seconds, (50, 99))
@@ -309,7 +305,6 @@ def event_loop(data: bytes, control: Control) -> None:
             p50, p99 = np.percentile(total, (50, 99))
             print(f"  {name:16}{p50:8.2f}{p99:8.2f}{total.max():8.2f}", end="")
             print(f"{np.percentile(own, 99):24.2f}{own.max():8.2f}")
-    control.set_latency(0)
 
 
 def resident_kb() -> int:
@@ -351,6 +346,7 @@ def main() -> None:
     phases(data, control)
     latency(data, control)
     event_loop(data, control)
+    control.set_latency(0)
     soak(data, options.frames)
 
 

@@ -101,46 +101,26 @@ def cases():
     )
     yield "float16 to float32", half.size, lambda: quantization.float16_to_float32(half)
     yield "float32 to float16", size, lambda: quantization.float32_to_float16(real)
-    yield (
-        "letterbox 1280x720 to 640x640, per pixel",
-        640 * 640,
-        lambda: letterbox(image, (640, 640), out=frame)[0],
-    )
-    halves, thirds = np.empty((360, 640, 3), np.uint8), np.empty((240, 426, 3), np.uint8)
-    tall = np.ascontiguousarray(image[:, :1278])
-    for name, out, source in (("2:1", halves, image), ("3:1", thirds, tall)):
+    gray, deep = image[:, :, :1].copy(), image.repeat(2, axis=2)[..., :4].copy()
+    for name, source, sides, channels in (
+        ("resize 2:1, 3 channels", image, (360, 640), None),
+        ("resize 3:1, 3 channels", np.ascontiguousarray(image[:, :1278]), (240, 426), None),
+        ("BGR to RGB in the same size", image, (720, 1280), (2, 1, 0)),
+        ("resize 2:1, 4 channels", deep, (360, 640), None),
+        ("resize 1280x720 to 640x640, gray", gray, (640, 640), None),
+        ("resize 1280x720 to 640x360, gray", gray, (360, 640), None),
+        ("resize 1280x720 to 1000x640, gray", gray, (640, 1000), None),
+    ):
+        options = {"channels": channels, "out": np.empty((*sides, source.shape[2]), np.uint8)}
         yield (
-            f"resize {name}, 3 channels, per pixel",
-            out.size // 3,
-            lambda source=source, out=out: resize_bilinear(source, out.shape[:2], out=out),
+            f"{name}, per pixel",
+            sides[0] * sides[1],
+            lambda given=(source, sides), options=options: resize_bilinear(*given, **options),
         )
-    turned = np.empty_like(image)
-    yield (
-        "BGR to RGB in the same size, per pixel",
-        720 * 1280,
-        lambda: resize_bilinear(image, (720, 1280), channels=(2, 1, 0), out=turned),
-    )
-    deep, deep_half = image.repeat(2, axis=2)[..., :4].copy(), np.empty((360, 640, 4), np.uint8)
-    yield (
-        "resize 2:1, 4 channels, per pixel",
-        640 * 360,
-        lambda: resize_bilinear(deep, (360, 640), out=deep_half),
-    )
     luma = np.empty((640, 640, 1), np.uint8)
-    yield (
-        "letterbox 1280x720 to 640x640 gray, per pixel",
-        640 * 640,
-        lambda: letterbox(image, (640, 640), out_color="GRAY", out=luma)[0],
-    )
-    gray = image[:, :, :1].copy()
-    for height, width in ((640, 640), (360, 640), (640, 1000)):
-        out = np.empty((height, width, 1), np.uint8)
-        yield (
-            f"resize 1280x720 to {width}x{height}, gray, per pixel",
-            height * width,
-            lambda out=out: resize_bilinear(gray, out.shape[:2], out=out),
-        )
     for color, out_color, shape in (
+        ("RGB", "RGB", image.shape),
+        ("RGB", "GRAY", image.shape),
         ("NV12", "RGB", (1080, 1280)),
         ("NV12", "RGB", (1620, 1920)),
         ("NV12", "RGB", (1200, 800)),
@@ -153,13 +133,13 @@ def cases():
         ("NV12", "GRAY", (720, 640)),
         ("YUYV", "GRAY", (480, 640, 2)),
     ):
-        camera = random.integers(0, 256, shape, dtype=np.uint8)
+        picture = random.integers(0, 256, shape, dtype=np.uint8)
         options = {"color": color, "out_color": out_color}
         options["out"] = frame if out_color == "RGB" else luma
         yield (
             f"letterbox {color} of width {shape[1]} to 640x640 {out_color}, per pixel",
             640 * 640,
-            lambda camera=camera, options=options: letterbox(camera, (640, 640), **options)[0],
+            lambda image=picture, options=options: letterbox(image, (640, 640), **options)[0],
         )
     for classes, side, n in ((80, 640, 8400), (6, 320, 2100)):  # the second is the demo's
         head = random.uniform(0, 0.2, (1, 4 + classes, 1, n)).astype(np.float32)
