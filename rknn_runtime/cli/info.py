@@ -41,9 +41,8 @@ from rknn_runtime.conversion.health import (
 from rknn_runtime.enums import Layout, TensorType
 from rknn_runtime.errors import InvalidModelError, RknnError, UnavailableError
 from rknn_runtime.modelfile import reader
-from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI
+from rknn_runtime.modelfile.compatibility import REFUSED_BY_MINI, failures
 from rknn_runtime.modelfile.custom_string import facts_of
-from rknn_runtime.modelfile.failures import failures
 from rknn_runtime.modelfile.info import ModelInfo, Preprocessing
 from rknn_runtime.modelfile.layers import Layer, read_layers
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, RUNTIME_VERSIONS, SOCS

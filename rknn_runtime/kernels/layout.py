@@ -163,9 +163,7 @@ def nchw_to_nc1hwc2(
         ``out``, or a new array: always a copy.
     """
     src = source(src, "src", shape="N, C, H, W")
-    n, channels, height, width = src.shape
-    sizes = n, channels, height, width
-    return _pack(lib.rkr_pack_nchw, src, sizes, c2, c1, plane, pad_value, out)
+    return _pack(lib.rkr_pack_nchw, src, src.shape, c2, c1, plane, pad_value, out)
 
 
 def nhwc_to_nc1hwc2(
@@ -187,7 +185,7 @@ def nhwc_to_nc1hwc2(
 def _pack(
     kernel: Any,
     src: Array,
-    sizes: tuple[int, int, int, int],
+    sizes: tuple[int, ...],
     c2: SupportsIndex,
     c1: Side,
     plane: Side,

@@ -18,9 +18,8 @@ from rknn_runtime._ffi import lib
 from rknn_runtime.enums import TensorType
 from rknn_runtime.errors import DeviceUnavailableError, InvalidModelError, RknnStatusError
 from rknn_runtime.modelfile import compatibility
-from rknn_runtime.modelfile.compatibility import Runtime, problems, runtime_in
+from rknn_runtime.modelfile.compatibility import Runtime, failures, problems, runtime_in
 from rknn_runtime.modelfile.container import opened
-from rknn_runtime.modelfile.failures import failures
 from rknn_runtime.modelfile.info import ModelHeader, ModelInfo
 from rknn_runtime.modelfile.reader import ModelFile, Needs, read, read_header
 from rknn_runtime.modelfile.soc import SOCS, Soc

@@ -111,7 +111,7 @@ PUBLIC: dict[str, list[str]] = {
 PRIVATE = {
     "heads": "outputs parts",
     "kernels": "canvas",
-    "modelfile": "attributes compatibility container custom_string failures literal",
+    "modelfile": "attributes compatibility container custom_string literal",
     "npu": "binding device inputs locks outputs source",
     "streams": "address capture cascade placement worker",
     "vision": "alignment decimals drawing export_folder nv12 outlines tasks",

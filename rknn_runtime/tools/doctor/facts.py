@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from rknn_runtime.modelfile.compatibility import (
     REFUSALS,
+    Failure,
     Runtime,
     newer_toolkit,
     problems,
 )
-from rknn_runtime.modelfile.failures import Failure
 from rknn_runtime.modelfile.info import ModelHeader
 from rknn_runtime.modelfile.soc import FULL_RUNTIME, MINI_RUNTIME, Soc
 from rknn_runtime.npu._elf import Elf

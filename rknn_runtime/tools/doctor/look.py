@@ -14,8 +14,7 @@ from typing import Any
 from rknn_runtime._files import opened_file, read_file, read_kernel_file
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile import container
-from rknn_runtime.modelfile.compatibility import driver_version, runtime_in
-from rknn_runtime.modelfile.failures import Failure, failures
+from rknn_runtime.modelfile.compatibility import Failure, driver_version, failures, runtime_in
 from rknn_runtime.modelfile.reader import ModelFile
 from rknn_runtime.modelfile.soc import DEVICE_TREE, soc_of_this_machine
 from rknn_runtime.npu import _elf
