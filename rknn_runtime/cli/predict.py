@@ -30,7 +30,6 @@ from rknn_runtime.modelfile.prediction import (
     NO_MEASUREMENTS,
     PREDICTED_SOCS,
     TASK_US,
-    LayerTime,
     Prediction,
     is_pooling,
     predict,
@@ -173,11 +172,9 @@ def _layers(one: Prediction) -> list[tuple[str, ...]]:
 
 
 def _as_json(one: Prediction) -> dict[str, Any]:
-    entry = {**one._asdict(), "fps": one.fps, "layers": [_time(time) for time in one.layers]}
-    return {"kind": "predicted", **entry}
-
-
-def _time(time: LayerTime) -> dict[str, Any]:
-    layer = time.layer
-    named = {"operator": layer.operator, "name": layer.name}
-    return {**named, "us": time.us, "bound": time.bound or None}
+    layers = [
+        {"operator": time.layer.operator, "name": time.layer.name, "us": time.us,
+         "bound": time.bound or None}
+        for time in one.layers
+    ]  # fmt: skip
+    return {"kind": "predicted", **one._asdict(), "fps": one.fps, "layers": layers}

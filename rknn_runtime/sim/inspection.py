@@ -13,7 +13,7 @@ from rknn_runtime._files import printable_lines
 from rknn_runtime.errors import InvalidModelError
 from rknn_runtime.modelfile.info import Preprocessing
 from rknn_runtime.sim.emulator import EmulatorError, Machine, NodeInfo, TensorInfo, Verdict
-from rknn_runtime.sim.graph import Graph
+from rknn_runtime.sim.graph import Graph, import_onnx
 from rknn_runtime.sim.recorded import real_input
 from rknn_runtime.tensor import TensorAttr
 
@@ -130,13 +130,7 @@ def compare(machine: Machine, onnx: bytes, inputs: Mapping[str, Array]) -> Compa
 
 def _with_outputs(data: bytes, wanted: set[str]) -> tuple[list[str], bytes]:
     """Make the tensors of these names outputs of an ONNX file; return those that it has, too."""
-    try:
-        import onnx
-    except ImportError as error:
-        raise ImportError(
-            "comparing reads ONNX files with the package onnx, which is not installed: "
-            "pip install onnx onnxruntime"
-        ) from error
+    onnx = import_onnx()
     try:
         model = onnx.load_model_from_string(data)
     except Exception as error:  # protobuf's own classes have no common name

@@ -9,7 +9,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -262,14 +262,6 @@ def _board_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterabl
 PHASES = ("input copy", "sync in", "run", "sync out", "decode")
 
 
-class _Stopped(KeyboardInterrupt):
-    """Ctrl-C, with the timing of the frames before it."""
-
-    def __init__(self, timing: Timing) -> None:
-        super().__init__()
-        self.timing = timing
-
-
 _SINGLES = (CoreMask.CORE_0, CoreMask.CORE_1, CoreMask.CORE_2)
 _TOGETHER = (CoreMask.CORE_0_1, CoreMask.CORE_0_1_2)
 
@@ -318,16 +310,14 @@ def measure(
     try:
         with Model(model, library=library) as loaded:
             about = _about(model, loaded)
-            timings.append(_one_context(loaded, wanted, report))
+            _one_context(loaded, wanted, report, timings)
             cores = npu_cores(loaded) if wanted.sweep else 1
             for mask in (*_SINGLES[:cores], *_TOGETHER[: cores - 1]) if cores > 1 else ():
                 loaded.set_core_mask(mask)
-                timings.append(_one_context(loaded, wanted, report, str(mask.name)))
-        for timing in _pools(model, library, cores, wanted, report) if wanted.sweep else ():
-            timings.append(timing)
-    except KeyboardInterrupt as stop:
-        if isinstance(stop, _Stopped):
-            timings.append(stop.timing)
+                _one_context(loaded, wanted, report, timings, str(mask.name))
+        if wanted.sweep:
+            _pools(model, library, cores, wanted, report, timings)
+    except KeyboardInterrupt:
         if not timings:
             raise
         interrupted = True
@@ -389,8 +379,13 @@ def _driver(about: Mapping[str, Any]) -> str | None:
 
 
 def _one_context(
-    model: Model, settings: Settings, progress: Callable[[str, int], None], cores: str = "AUTO"
-) -> Timing:
+    model: Model,
+    settings: Settings,
+    progress: Callable[[str, int], None],
+    timings: list[Timing],
+    cores: str = "AUTO",
+) -> None:
+    """Add a timing; after Ctrl-C that of the frames until then."""
     views = [model.input_view(i) for i in range(len(model.inputs))]
     frames = [np.ones_like(view) for view in views]
     decode = _decoder(model)
@@ -437,10 +432,9 @@ def _one_context(
     if len(npu) == len(rows):
         phases["npu"] = _ms(np.array(npu))
     fps = 1e3 / float(np.median(phases["frame"]))
-    timing = Timing(cores, 1, fps, phases, resident_kb() - warm_kb)
+    timings.append(Timing(cores, 1, fps, phases, resident_kb() - warm_kb))
     if stopped:
-        raise _Stopped(timing)
-    return timing
+        raise KeyboardInterrupt
 
 
 def _ms(seconds: Any) -> list[float]:
@@ -482,8 +476,9 @@ def _pools(
     cores: int,
     settings: Settings,
     progress: Callable[[str, int], None],
-) -> Iterator[Timing]:
-    """One to three contexts on each of the cores."""
+    timings: list[Timing],
+) -> None:
+    """Add timings of one to three contexts on each of the cores."""
     singles = _SINGLES[:cores]
     for per_core in (1, 2, 3):
         masks = list(singles) * per_core if cores > 1 else [None] * per_core
@@ -494,12 +489,16 @@ def _pools(
         except UnavailableError:  # a runtime without duplicates
             break
         with pool:
-            yield _pool(pool, cores, settings, progress)
+            _pool(pool, cores, settings, progress, timings)
 
 
 def _pool(
-    pool: Pool, cores: int, settings: Settings, progress: Callable[[str, int], None]
-) -> Timing:
+    pool: Pool,
+    cores: int,
+    settings: Settings,
+    progress: Callable[[str, int], None],
+    timings: list[Timing],
+) -> None:
     contexts = len(pool.core_masks)
     chosen = f"{cores} {'core' if cores == 1 else 'cores'}"
     name = f"{chosen}, {contexts} contexts"
@@ -532,16 +531,11 @@ def _pool(
     took = time.perf_counter() - begin
     for _, future in waiting:
         future.result()
-    timing = Timing(
-        chosen,
-        contexts,
-        len(latencies) / took,
-        {"in the pool": _ms(np.array(latencies))},
-        resident_kb() - warm_kb,
-    )
+    phases = {"in the pool": _ms(np.array(latencies))}
+    fps = len(latencies) / took
+    timings.append(Timing(chosen, contexts, fps, phases, resident_kb() - warm_kb))
     if stopped:
-        raise _Stopped(timing)
-    return timing
+        raise KeyboardInterrupt
 
 
 #: Samples of the bootstrap.
