@@ -72,11 +72,7 @@ class _End(NamedTuple):
 
 
 def find_tail(graph: OnnxGraph) -> Tail | str:
-    """Find the last convolutions of a detector.
-
-    Returns:
-        The tail, or the reason why the graph has no known head.
-    """
+    """Return the last convolutions of a detector, or the reason why it has no known head."""
     kept: list[str] = []
     heads: list[list[_End]] = []
     for output in graph.outputs:

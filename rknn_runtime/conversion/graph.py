@@ -185,11 +185,7 @@ class OnnxGraph:
         return data
 
     def split_convolution(self, tensor: str, parts: Sequence[Sequence[int]]) -> list[str]:
-        """Split a convolution into several, each for a group of its channels.
-
-        Returns:
-            Names of the new outputs.
-        """
+        """Split a convolution, each part for a group of its channels; return the parts' outputs."""
         node, to_tensor = self.producer(tensor), self._onnx.numpy_helper.from_array
         constants = [self.constant(name) for name in node.input[1:]]
         shape = self.shape(tensor)

@@ -189,11 +189,7 @@ class Head(NamedTuple):
 
 
 def guess_head(info: ModelInfo) -> Head | None:
-    """Guess the head as `Detector` does.
-
-    Returns:
-        The head, or None if no known head has such outputs.
-    """
+    """Guess the head as `Detector` does; None if no known head has such outputs."""
     facts = facts_of(info.custom_string)
     labels = facts.get("labels")
     n_labels = None if labels is None else len(labels)

@@ -28,11 +28,7 @@ def main(job_path: str, result_path: str) -> int:
 
 
 def do(job: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
-    """Do a job, and call `say` with each step.
-
-    Returns:
-        ``step``, the last step, and ``error``, None after success.
-    """
+    """Do a job; return ``step``, the last step, and ``error``, None after success."""
     result: dict[str, Any] = {"step": "import", "error": None}
     toolkit: Any = None
     try:
