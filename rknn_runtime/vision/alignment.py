@@ -20,6 +20,13 @@ _SIDE = 112
 _LARGEST = 4096
 
 
+def warp(pixels: NDArray[np.uint8], matrix: tuple[float, ...], crop: NDArray[np.uint8]) -> None:
+    """Fill a crop from an image; the matrix turns pixels of the crop into those of the image."""
+    rows = pixel_rows(pixels)
+    status = lib.rkr_warp_affine_uint8(*rows, matrix, pointer(crop), crop.nbytes, *crop.shape[:2])
+    check_status(status, "rkr_warp_affine_uint8")
+
+
 def aligned(image: Any, keypoints: NDArray[np.float32] | None, size: int) -> NDArray[np.uint8]:
     """Cut out faces; see `Detections.align`."""
     side = as_int(size, "size", 1, _LARGEST)
@@ -42,10 +49,7 @@ def aligned(image: Any, keypoints: NDArray[np.float32] | None, size: int) -> NDA
         back = 1 / a
         shift = -b * back
         matrix = (back.real, -back.imag, shift.real, back.imag, back.real, shift.imag)
-        status = lib.rkr_warp_affine_uint8(
-            *pixel_rows(pixels), matrix, pointer(crop), crop.nbytes, side, side
-        )
-        check_status(status, "rkr_warp_affine_uint8")
+        warp(pixels, matrix, crop)
     return crops if placed == order else np.ascontiguousarray(crops[..., placed])
 
 
@@ -70,10 +74,7 @@ def turned(image: Any, corners: NDArray[np.float32] | None) -> list[NDArray[np.u
         across, down = (right - corner) / width, (below - corner) / height
         x, y = corner + (across + down) / 2 - 0.5
         matrix = (across[0], down[0], x, across[1], down[1], y)
-        status = lib.rkr_warp_affine_uint8(
-            *pixel_rows(pixels), matrix, pointer(crop), crop.nbytes, height, width
-        )
-        check_status(status, "rkr_warp_affine_uint8")
+        warp(pixels, matrix, crop)
         crop = crop if placed == order else np.ascontiguousarray(crop[..., placed])
         crops.append(np.ascontiguousarray(np.rot90(crop)) if 2 * height >= 3 * width else crop)
     return crops

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rknn_runtime._arrays import NDArray, as_float, check_status, pixel_rows, pointer
-from rknn_runtime._ffi import lib
+from rknn_runtime._arrays import NDArray, as_float
 from rknn_runtime.kernels.resize import plain_order
 from rknn_runtime.npu.model import Model
+from rknn_runtime.vision.alignment import warp
 from rknn_runtime.vision.detections import Detections
 from rknn_runtime.vision.heads.keypoints import KeypointDecoder
 from rknn_runtime.vision.image_model import ImageModel
@@ -99,10 +99,7 @@ class PoseEstimator(ImageModel):
         for one, box in zip(points, xyxy.astype(np.float64)):
             scale, left, top = self._place(box)
             matrix = (scale, 0.0, left, 0.0, scale, top)
-            status = lib.rkr_warp_affine_uint8(
-                *pixel_rows(pixels), matrix, pointer(crop), crop.nbytes, *self.input_size
-            )
-            check_status(status, "rkr_warp_affine_uint8")
+            warp(pixels, matrix, crop)
             given = crop if placed == order else np.ascontiguousarray(crop[..., placed])
             one[:] = self._run(given, color, "bt601", False)
             one[:, :2] = one[:, :2] * scale + (left, top)

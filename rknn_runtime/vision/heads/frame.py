@@ -30,9 +30,10 @@ class OutputViews:
 
     __slots__ = ("_dtype", "_home", "_shape", "_views", "attr")
 
-    def __init__(self, attr: TensorAttr) -> None:
+    def __init__(self, attr: TensorAttr, *, holds_labels: bool = False) -> None:
         self.attr = attr
-        quantization_of(attr)
+        if not holds_labels:
+            quantization_of(attr)
         self._dtype = attr.stored.dtype.numpy
         self._shape = attr.stored.shape
         self._views: list[tuple[Any, int]] = []
@@ -137,12 +138,12 @@ class FrameDecoder(Generic[_R]):
     """Turn the raw outputs of one frame into a result, in new arrays.
 
     A subclass describes its views of the outputs once, and implements `results`. Calls from several
-    threads wait for each other.
+    threads wait for each other. Labels are integers that are no quantized numbers.
     """
 
-    def __init__(self, outputs: Outputs, views: type[OutputViews] = OutputViews) -> None:
+    def __init__(self, outputs: Outputs, *, holds_labels: bool = False) -> None:
         self.outputs = tuple(outputs)
-        self._bindings = [views(attr) for attr in self.outputs]
+        self._bindings = [OutputViews(attr, holds_labels=holds_labels) for attr in self.outputs]
         #: Whether the views are bound to the memory that `settle` noted.
         self._is_at_home = False
         self._lock = ExclusiveLock()

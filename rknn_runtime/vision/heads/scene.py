@@ -98,17 +98,6 @@ def _add_view(binding: OutputViews, form: SceneForm, view: Any) -> None:
         binding.add_grid(view, channels, form.height, form.width)
 
 
-class _LabelViews(OutputViews):
-    """An output whose integers are no quantized numbers."""
-
-    def __init__(self, attr: TensorAttr) -> None:
-        self.attr = attr
-        self._dtype = attr.stored.dtype.numpy
-        self._shape = attr.stored.shape
-        self._views = []
-        self._home = None
-
-
 class SceneDecoder(FrameDecoder[Any]):
     """Decode a class for each pixel.
 
@@ -141,7 +130,7 @@ class SceneDecoder(FrameDecoder[Any]):
     ) -> None:
         outputs, input_size = channels_first(outputs), checked_size(input_size)
         form = fitting(read_scene(outputs, input_size, output), outputs)
-        super().__init__((form.output,), _LabelViews if form.channels is None else OutputViews)
+        super().__init__((form.output,), holds_labels=form.channels is None)
         if form.channels is not None and form.channels > MOST_CLASSES:
             raise ValueError(
                 f"output {form.output.name!r}: expected at most {MOST_CLASSES} classes, got "
