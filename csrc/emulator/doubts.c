@@ -145,7 +145,7 @@ static bool has_address(const emu_tensor *tensor, uint64_t address) {
 /* The node's input that contains the start of a region. */
 static const emu_tensor *input_at(const rkr_emu *emu, const emu_node *node, uint64_t address) {
     for (uint32_t i = 0; i < node->public.n_inputs; i++) {
-        const emu_tensor *tensor = &emu->model->tensors[node->public.inputs[i]];
+        const emu_tensor *tensor = emu_input(emu, node, i);
         if (!tensor->is_constant && has_address(tensor, address)) {
             return tensor;
         }
@@ -341,8 +341,7 @@ static void check_writing(rkr_emu *emu, emu_node *node, const emu_tensor *output
 
 /* Each image of a batch of pixels needs its own task. */
 static void check_images(rkr_emu *emu, emu_node *node) {
-    const emu_tensor *in =
-        node->public.n_inputs == 0 ? NULL : &emu->model->tensors[node->public.inputs[0]];
+    const emu_tensor *in = node->public.n_inputs == 0 ? NULL : emu_input(emu, node, 0);
     uint32_t tasks = 0;
     for (uint32_t i = 0; i < node->n_tasks; i++) {
         const emu_task *task = &emu->tasks[node->first_task + i];
@@ -389,7 +388,7 @@ void emu_find_doubts(rkr_emu *emu) {
         }
         for (uint32_t k = 0; tasks > 0 && k < node->public.n_outputs && node->doubt == before;
              k++) {
-            check_writing(emu, node, &emu->model->tensors[node->public.outputs[k]], &left);
+            check_writing(emu, node, emu_output(emu, node, k), &left);
         }
     }
 }

@@ -283,11 +283,11 @@ int rkr_emu_is_replaceable(const rkr_emu *emu, uint32_t node) {
     const emu_node *n = &emu->nodes[node];
     bool is_usable = n->way != EMU_NODE_NOTHING && n->public.n_outputs > 0;
     for (uint32_t i = 0; i < n->public.n_inputs && is_usable; i++) {
-        const emu_tensor *input = &emu->model->tensors[n->public.inputs[i]];
+        const emu_tensor *input = emu_input(emu, n, i);
         is_usable = input->is_constant || emu_is_readable(emu, input);
     }
     for (uint32_t i = 0; i < n->public.n_outputs && is_usable; i++) {
-        const emu_tensor *output = &emu->model->tensors[n->public.outputs[i]];
+        const emu_tensor *output = emu_output(emu, n, i);
         is_usable = !output->is_constant && emu_is_readable(emu, output);
     }
     return is_usable;

@@ -75,7 +75,7 @@ static bool find_source(const emu_task *task, uint32_t *address, uint32_t *plane
 static bool is_inner(const rkr_emu *emu, const emu_node *node, uint32_t address) {
     bool found = false;
     for (uint32_t i = 0; i < node->public.n_inputs; i++) {
-        const emu_tensor *tensor = &emu->model->tensors[node->public.inputs[i]];
+        const emu_tensor *tensor = emu_input(emu, node, i);
         bool is_input = !tensor->has_memory || tensor->is_constant;
         for (uint32_t k = 0; k < emu->model->n_inputs; k++) {
             is_input = is_input || emu->model->inputs[k] == node->public.inputs[i];
@@ -264,8 +264,8 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     if (public->n_inputs == 0 || public->n_outputs == 0) {
         return NULL;
     }
-    const rkr_emu_tensor *in = &emu->model->tensors[public->inputs[0]].public;
-    const rkr_emu_tensor *out = &emu->model->tensors[public->outputs[0]].public;
+    const rkr_emu_tensor *in = emu_in(emu, node, 0);
+    const rkr_emu_tensor *out = emu_out(emu, node, 0);
     const char *found = NULL;
     for (uint32_t i = 0; i < node->n_tasks && found == NULL; i++) {
         const emu_task *task = &emu->tasks[node->first_task + i];
@@ -280,8 +280,8 @@ const char *emu_find_fault(const rkr_emu *emu, const emu_node *node) {
     const bool has_tasks = node->n_tasks > 0, has_values = node->values != NULL;
     const bool is_nearest = has_values && has_tasks && strcmp(public->op, "Resize") == 0 &&
                             strcmp(node->values->mode, "nearest") == 0;
-    const bool lacks = has_tasks && node->tasks_understood &&
-                       lacks_memory(emu, &emu->model->tensors[public->outputs[0]]);
+    const bool lacks =
+        has_tasks && node->tasks_understood && lacks_memory(emu, emu_output(emu, node, 0));
     const bool is_flat = in->n_dims == 3 && in->layout == RKR_EMU_PLAIN;
     const bool is_clip = has_tasks && emu->soc->family == EMU_RV1106 &&
                          ends_with(public->op, "Clip") && first->kind == EMU_TASK_CONVOLUTION &&

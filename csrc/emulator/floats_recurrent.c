@@ -224,7 +224,7 @@ bool emu_check_recurrent(const rkr_emu *emu, emu_node *node) {
     for (uint32_t i = LENGTHS; i <= PEEPHOLES; i++) {
         const bool is_unknown = i == LENGTHS || (is_lstm && i == PEEPHOLES);
         if (is_unknown && emu_has_value(emu, node, i) && emu_input(emu, node, i)->has_memory &&
-            emu_input(emu, node, i)->public.kind != KIND_COMPILER) {
+            emu_in(emu, node, i)->kind != KIND_COMPILER) {
             return false;
         }
     }

@@ -239,12 +239,12 @@ static bool same_dims_but(const rkr_emu_tensor *a, const rkr_emu_tensor *b, uint
 }
 
 bool emu_check_reshape(const rkr_emu *emu, emu_node *node) {
-    return emu_input(emu, node, 0)->public.n_elems == emu_output(emu, node, 0)->public.n_elems;
+    return emu_in(emu, node, 0)->n_elems == emu_out(emu, node, 0)->n_elems;
 }
 
 bool emu_check_transpose(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *in = &emu_input(emu, node, 0)->public;
-    const rkr_emu_tensor *out = &emu_output(emu, node, 0)->public;
+    const rkr_emu_tensor *in = emu_in(emu, node, 0);
+    const rkr_emu_tensor *out = emu_out(emu, node, 0);
     emu_attributes *a = node->values;
     uint32_t seen = 0;
     if (a->n_values == 0) { /* the default: reversed */
@@ -282,7 +282,7 @@ bool emu_check_window(const rkr_emu *emu, emu_node *node) {
 }
 
 bool emu_check_concat(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *out = &emu_output(emu, node, 0)->public;
+    const rkr_emu_tensor *out = emu_out(emu, node, 0);
     emu_attributes *a = node->values;
     a->axis += a->axis < 0 ? (int32_t)out->n_dims : 0;
     uint64_t total = 0;
@@ -290,7 +290,7 @@ bool emu_check_concat(const rkr_emu *emu, emu_node *node) {
     /* Behind the parts there may be scratch tensors and matrices of the compiler. */
     while (a->axis >= 0 && a->n_parts < node->public.n_inputs && (uint32_t)a->axis < out->n_dims &&
            total < out->dims[a->axis]) {
-        const rkr_emu_tensor *in = &emu_input(emu, node, a->n_parts)->public;
+        const rkr_emu_tensor *in = emu_in(emu, node, a->n_parts);
         if (!same_dims_but(in, out, (uint32_t)a->axis)) {
             return false;
         }
@@ -301,12 +301,12 @@ bool emu_check_concat(const rkr_emu *emu, emu_node *node) {
 }
 
 bool emu_check_split(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *in = &emu_input(emu, node, 0)->public;
+    const rkr_emu_tensor *in = emu_in(emu, node, 0);
     emu_attributes *a = node->values;
     a->axis += a->axis < 0 ? (int32_t)in->n_dims : 0;
     uint64_t total = 0;
     for (uint32_t i = 0; i < node->public.n_outputs; i++) {
-        const rkr_emu_tensor *out = &emu_output(emu, node, i)->public;
+        const rkr_emu_tensor *out = emu_out(emu, node, i);
         if (a->axis < 0 || !same_dims_but(out, in, (uint32_t)a->axis)) {
             return false;
         }
@@ -347,8 +347,8 @@ static bool is_filled(const emu_attributes *a) {
 
 /* Pad with a number, 0 unless it is given; with the value at the edge; mirrored at it. */
 bool emu_check_pad(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *in = &emu_input(emu, node, 0)->public;
-    const rkr_emu_tensor *out = &emu_output(emu, node, 0)->public;
+    const rkr_emu_tensor *in = emu_in(emu, node, 0);
+    const rkr_emu_tensor *out = emu_out(emu, node, 0);
     int64_t pads[RKR_EMU_MAX_DIMS];
     uint32_t count = 0;
     emu_attributes *a = node->values;
@@ -358,7 +358,7 @@ bool emu_check_pad(const rkr_emu *emu, emu_node *node) {
         return false;
     }
     a->fill = 0.0f;
-    if (node->public.n_inputs > 2 && emu_input(emu, node, 2)->public.name[0] != 0) {
+    if (node->public.n_inputs > 2 && emu_in(emu, node, 2)->name[0] != 0) {
         const emu_tensor *fill = emu_input(emu, node, 2);
         if (!fill->is_constant || fill->public.n_elems != 1 || !emu_is_readable(emu, fill)) {
             return false;
@@ -418,8 +418,8 @@ bool emu_move_pad(rkr_emu *emu, const emu_node *node) {
 }
 
 bool emu_check_slice(const rkr_emu *emu, emu_node *node) {
-    const rkr_emu_tensor *in = &emu_input(emu, node, 0)->public;
-    const rkr_emu_tensor *out = &emu_output(emu, node, 0)->public;
+    const rkr_emu_tensor *in = emu_in(emu, node, 0);
+    const rkr_emu_tensor *out = emu_out(emu, node, 0);
     int64_t numbers[4][RKR_EMU_MAX_DIMS];
     uint32_t counts[4] = {0};
     emu_attributes *a = node->values;
@@ -462,8 +462,7 @@ bool emu_check_slice(const rkr_emu *emu, emu_node *node) {
 bool emu_keeps_bits(const rkr_emu *emu, const emu_node *node, uint32_t inputs) {
     for (uint32_t i = 0; i < inputs; i++) {
         for (uint32_t k = 0; k < node->public.n_outputs; k++) {
-            if (!is_same_form(&emu_input(emu, node, i)->public,
-                              &emu_output(emu, node, k)->public)) {
+            if (!is_same_form(emu_in(emu, node, i), emu_out(emu, node, k))) {
                 return false;
             }
         }
