@@ -178,7 +178,9 @@ class FloatJudge:
         """Return how far outputs for one image are from float, without steps; 0 is equal."""
         outputs = self._in_shape(self.outputs[index], found)
         if self._has_probabilities:
-            return _divergence(self.outputs[index][0], outputs[0])
+            # The Kullback-Leibler divergence: cosines hardly see a class grow unsure.
+            p, q = (np.maximum(each, _LEAST) for each in (self.outputs[index][0], outputs[0]))
+            return float(np.mean(np.sum(p * np.log(p / q), axis=-1)))
         apart = 1 - float(np.mean(self._alike_each(self.outputs[index], outputs)))
         if not self._has_head:
             return apart
@@ -266,12 +268,6 @@ def _cosine(a: Array, b: Array, floor: float = 0.0) -> float:
     if not math.isfinite(product) or not math.isfinite(size):
         return 0.0
     return product / size if size else float(_energy(a) == _energy(b))
-
-
-def _divergence(ours: Array, theirs: Array) -> float:
-    """Return the Kullback-Leibler divergence; cosines hardly see a class grow unsure."""
-    p, q = np.maximum(ours, _LEAST), np.maximum(theirs, _LEAST)
-    return float(np.mean(np.sum(p * np.log(p / q), axis=-1)))
 
 
 def _are_probabilities(outputs: Sequence[Sequence[Array]]) -> bool:

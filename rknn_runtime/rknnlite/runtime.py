@@ -373,7 +373,12 @@ class RKNNRuntime:
             self._first()
             frame = self._mine()
             if frame is None:
-                frame = next((each for each in self._frames if not _is_used(each)), None)
+                free = (
+                    each for each in self._frames
+                    # Nothing was begun with it, or by a thread that has ended.
+                    if not each.stage or each.user is None or not each.user.is_alive()
+                )  # fmt: skip
+                frame = next(free, None)
             if frame is None:
                 frame = self._frames[0].another()
                 self._frames.append(frame)
@@ -448,8 +453,3 @@ def _context_of(frame: _Frame) -> int:
     context = frame.model._context
     with context.lock:
         return context.opened()
-
-
-def _is_used(frame: _Frame) -> bool:
-    """Tell whether a living thread has taken it."""
-    return bool(frame.stage) and frame.user is not None and frame.user.is_alive()

@@ -98,12 +98,11 @@ def _numbered(kind: str, attrs: Sequence[TensorAttr]) -> tuple[TensorAttr, ...]:
             f"{kind}: expected the indices 0 to {len(attrs) - 1} in this order, or 0 in all to "
             f"have them numbered, got {indices}"
         )
-    return tuple(_with_index(attr, index) for index, attr in enumerate(attrs))
-
-
-def _with_index(attr: TensorAttr, index: int) -> TensorAttr:
-    native, nhwc = (view and replace(view, index=index) for view in (attr.native, attr.nhwc))
-    return replace(attr, index=index, native=native, nhwc=nhwc)
+    numbered = []
+    for index, attr in enumerate(attrs):
+        native, nhwc = (view and replace(view, index=index) for view in (attr.native, attr.nhwc))
+        numbered.append(replace(attr, index=index, native=native, nhwc=nhwc))
+    return tuple(numbered)
 
 
 def record(

@@ -69,22 +69,17 @@ def convert(
     network = _network_of(estimator, example_input)
     said = network.metadata.to_json()
     fits = len(said.encode()) <= _MAX_CUSTOM_BYTES
-    examples = _batches(network, batch) if quantization else None
+    examples = None
+    if quantization and network.examples is not None:
+        rows = network.examples  # the last batch is filled up with the first rows
+        count = -(-len(rows) // batch)
+        examples = np.resize(rows, (count * batch, rows.shape[1])).reshape(count, batch, -1)
     with tempfile.TemporaryDirectory(prefix="rknn-sklearn-") as folder:
         onnx = _onnx_of(network, batch)
         made = _build(onnx, soc.name, said if fits else "", examples, Path(folder))
         replace_file(place, made.read_bytes())
     if not fits:
         replace_file(Path(f"{place}.json"), said.encode())
-
-
-def _batches(network: _Network, batch: int) -> Array:
-    """Return the examples as inputs of the network; the last one is filled up with the first."""
-    assert network.examples is not None
-    rows = network.examples
-    count = -(-len(rows) // batch)
-    filled = np.resize(rows, (count * batch, rows.shape[1]))
-    return filled.reshape(count, batch, rows.shape[1])
 
 
 @dataclass(frozen=True)
