@@ -152,8 +152,9 @@ AVX2 static void dot_avx2(const emu_dot *dot, uint32_t n, int32_t *acc) {
             CASE(4)
             CASE(3)
             CASE(2)
-            CASE(1)
 #undef CASE
+        default:
+            tile_avx2(dot, input, 1, acc);
         }
         input += tile * dot->step;
         acc += tile * 16;
