@@ -93,17 +93,6 @@ PUBLIC: dict[str, list[str]] = {
 }
 
 
-#: Modules of other folders that neither users nor the documentation name.
-PRIVATE = {
-    "heads": "outputs parts",
-    "kernels": "canvas",
-    "modelfile": "attributes compatibility container custom_string literal",
-    "npu": "binding device inputs locks outputs source",
-    "streams": "address capture cascade placement worker",
-    "vision": "alignment decimals drawing export_folder nv12 outlines tasks",
-}
-
-
 def private_docstrings(node: ast.AST, *, is_private: bool = False) -> Iterator[ast.stmt]:
     """Yield the docstrings of functions and classes that are named ``_x``, or lie in a ``_x``."""
     for child in ast.iter_child_nodes(node):
@@ -141,8 +130,7 @@ class BuildPy(build_py):
         target = Path(copied[0])
         if target.name != "torch_standin.py":  # its bytes tell whether an installed toolkit is old
             public = PUBLIC.get(target.parent.name, [target.stem])
-            is_named = target.stem in public and not re.match("_(?!_)", target.name)
-            is_private = not is_named or target.stem in PRIVATE.get(target.parent.name, "").split()
+            is_private = target.stem not in public or re.match("_(?!_)", target.name) is not None
             source = as_installed(target.read_text("utf-8"), is_private=is_private)
             target.write_text(source, "utf-8")
         return copied

@@ -19,8 +19,8 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
-#: Of a board's wheel, which has 1 MB, and of a PC's, which has each kernel for AVX2, too.
-MAX_BYTES, MAX_PC_BYTES = 1_015_000, 1 << 20
+#: Of a board's wheel, and of a PC's, which has each kernel for AVX2, too.
+MAX_BYTES, MAX_PC_BYTES = 1_000_000, 1 << 20
 MAX_GLIBC = (2, 17)
 EXTENSION = "rknn_runtime/_rkr.abi3.so"
 SIMULATED = "rknn_runtime/sim/librknn_sim.so"
@@ -108,27 +108,16 @@ PUBLIC: dict[str, list[str]] = {
 }
 
 
-PRIVATE = {
-    "heads": "outputs parts",
-    "kernels": "canvas",
-    "modelfile": "attributes compatibility container custom_string literal",
-    "npu": "binding device inputs locks outputs source",
-    "streams": "address capture cascade placement worker",
-    "vision": "alignment decimals drawing export_folder nv12 outlines tasks",
-}
-
-
 def program(name: str, source: bytes) -> str:
     """Return a Python file as a tree that tells equal programs, with the numbers of lines.
 
     Comments are ignored, and docstrings of private names, ``_x``, of all within them, and of all
-    within private files: those that `PUBLIC` leaves out, those of `PRIVATE`, and files named so.
+    within private files: the command line's, inner ones of conversion, those with such a name.
     """
     tree = ast.parse(source)
     file = Path(name)
     public = PUBLIC.get(file.parent.name, [file.stem])
-    is_named = file.stem in public and not re.match("_(?!_)", file.name)
-    is_private = not is_named or file.stem in PRIVATE.get(file.parent.name, "").split()
+    is_private = file.stem not in public or re.match("_(?!_)", file.name) is not None
     drop_docstrings(tree, is_private=is_private)
     return ast.dump(tree, include_attributes=True)
 
