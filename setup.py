@@ -86,13 +86,6 @@ def is_fast(source: Path) -> bool:
     return is_kernel or (source.parent.name == "emulator" and source.name.startswith(LOOPS))
 
 
-#: Folders of which users and the documentation name these modules alone.
-PUBLIC: dict[str, list[str]] = {
-    "cli": [],
-    "conversion": ["accuracy", "analysis", "convert", "health", "readings", "remote", "report"],
-}
-
-
 def private_docstrings(node: ast.AST, *, is_private: bool = False) -> Iterator[ast.stmt]:
     """Yield the docstrings of functions and classes that are named ``_x``, or lie in a ``_x``."""
     for child in ast.iter_child_nodes(node):
@@ -129,8 +122,7 @@ class BuildPy(build_py):
         copied: tuple[str, int] = super().build_module(*arguments)
         target = Path(copied[0])
         if target.name != "torch_standin.py":  # its bytes tell whether an installed toolkit is old
-            public = PUBLIC.get(target.parent.name, [target.stem])
-            is_private = target.stem not in public or re.match("_(?!_)", target.name) is not None
+            is_private = target.parent.name == "cli" or re.match("_(?!_)", target.name) is not None
             source = as_installed(target.read_text("utf-8"), is_private=is_private)
             target.write_text(source, "utf-8")
         return copied

@@ -101,23 +101,15 @@ def faults_of_library(name: str, elf: ELFFile, *, musl: bool) -> list[str]:
     return [f"{name}: {fault}" for fault in faults]
 
 
-#: As in setup.py.
-PUBLIC: dict[str, list[str]] = {
-    "cli": [],
-    "conversion": ["accuracy", "analysis", "convert", "health", "readings", "remote", "report"],
-}
-
-
 def program(name: str, source: bytes) -> str:
     """Return a Python file as a tree that tells equal programs, with the numbers of lines.
 
     Comments are ignored, and docstrings of private names, ``_x``, of all within them, and of all
-    within private files: the command line's, inner ones of conversion, those with such a name.
+    within private files: the command line's, and those with such a name.
     """
     tree = ast.parse(source)
     file = Path(name)
-    public = PUBLIC.get(file.parent.name, [file.stem])
-    is_private = file.stem not in public or re.match("_(?!_)", file.name) is not None
+    is_private = file.parent.name == "cli" or re.match("_(?!_)", file.name) is not None
     drop_docstrings(tree, is_private=is_private)
     return ast.dump(tree, include_attributes=True)
 
