@@ -150,6 +150,7 @@ class Machine:
         self.internal_bytes = int(info.internal_bytes)
         #: Multiplications of one run.
         self.multiplications = int(info.multiplications)
+        self._tasks = int(info.tasks)
         self.tensors = tuple(self._tensor(index) for index in range(info.tensors))
         self._node_count = int(info.nodes)
         self.inputs = tuple(self.tensors[i] for i in self._indices("get_inputs", info.inputs))
@@ -224,6 +225,16 @@ class Machine:
     def emulation(self) -> Emulation:
         """One entry per node."""
         return Emulation(self.soc, self.nodes)
+
+    def kinds(self) -> list[tuple[int, str]]:
+        """Return the node and the kind of each executed task: its units and types as a text."""
+        text, node, found = ffi.new("char[]", TEXT_BYTES), ffi.new("uint32_t *"), []
+        for task in range(self._tasks):
+            get_kind = self._function("get_kind")
+            self._check_status(get_kind(self._handle, task, node, text, TEXT_BYTES))
+            if _text(text) and self.nodes[node[0]].tasks:
+                found.append((int(node[0]), _text(text)))
+        return found
 
     def walk(self) -> Iterator[NodeInfo]:
         """Execute all nodes in order, and yield each when its outputs hold its results.

@@ -13,7 +13,7 @@ import pytest
 import stub
 from bundles import recorded
 from custom_models import CUSTOM, CUSTOM_SOFTMAX, FRAME, SOFTMAX, STOCK, renamed, softmax
-from paths import DATA
+from paths import DATA, PROJECT
 
 from rknn_runtime import GeneralModel, Model
 from rknn_runtime._ffi import ffi, lib
@@ -352,6 +352,22 @@ def test_init_and_destroy(control):
     assert events == ["init", ("destroy", "mine")]
     model.close()
     assert len(events) == 2
+
+
+def test_every_node_of_a_type_has_its_own(control):
+    """Three MaxPools are told once each, compute each, and end."""
+    begun, run_by, ended = [], [], []
+
+    def pool(node, inputs, outputs):
+        run_by.append(node)
+
+    shapes = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
+    with Model(shapes, library="sim") as model:
+        model.register_custom_op("MaxPool", pool, init=begun.append, destroy=ended.append)
+        model.run(np.zeros((320, 320, 3), np.uint8))
+        assert len(begun) == 3 == len(set(map(id, begun)))
+        assert run_by == begun
+    assert sorted(map(id, ended)) == sorted(map(id, begun))
 
 
 def test_an_init_that_raises(model):

@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -272,6 +273,31 @@ def test_nodes_tell_what_they_are() -> None:
     assert [tensor.name for tensor in emulator.outputs] == ["features", "scores", "upper"]
     assert emulator.inputs[0].is_image
     assert emulator.multiplications > 100_000
+
+
+def test_kinds_of_tasks_say_what_the_commands_do() -> None:
+    """A kind that left out a property would prove tasks that no network has had."""
+    kinds = {kind for _, kind in Emulator(SHAPES).kinds()}
+    assert {kind for kind in kinds if "convolution" in kind} == {
+        "0x1d convolution int8 BS+c* to int8",
+        "0x1d convolution int8 BS+c*c to int8",
+        "0x1d convolution int8 BS+c*c BN+1^1 LUT to int8",
+        "0x1d convolution int8 BS+c*c BN+^L to int8",
+        "0x1d convolution int8 BS+c*c BN+^L EW+map of int8 to int8",
+        "0x1d convolution of pixels int8 BS+c*c BN+^L to int8",
+    }
+    assert {kind for kind in kinds if "convolution" not in kind} == {
+        "0x18 int8 to int8",
+        "0x18 int8 repeated to int8",
+        "0x18 int8 BS+1* to int8",
+        "0x18 int8 BS+1*1 EW+map of int8 to int8",
+        "0x60 max int8",
+    }
+    words: Counter[str] = Counter()
+    for path in (*EVERY, *(DATA / "layers").glob("*.rknn")):
+        words.update(word for _, kind in Emulator(path).kinds() for word in set(kind.split()))
+    rare = ("depthwise", "transposed", "dilated", "folded", "pairs", "eights", "tails", "notch")
+    assert [words[each] for each in rare] == [46, 3, 1, 2, 10, 1, 3, 10]
 
 
 def test_softmax_is_computed_in_float_and_says_so() -> None:
