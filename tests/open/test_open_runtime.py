@@ -10,6 +10,7 @@ from paths import PROJECT, TESTS
 from processes import python
 
 from rknn_runtime.npu.library import OPEN, SIMULATED
+from rknn_runtime.sim.emulator import Emulator, Verdict
 
 DRIVERS = ("rknpu", "rocket")
 EXAMPLES = PROJECT / "examples"
@@ -71,6 +72,8 @@ def test_the_vendors_driver_runs_every_node(run):
     """Each operator of the network that has commands; a Reshape has none."""
     places = run("rknpu", "rk3588", PLACES, SHAPES)
     assert {op for op, on_npu, *_ in places if not on_npu} == {"Reshape"}
+    tasks = [node.tasks for node in Emulator(SHAPES).nodes if node.verdict != Verdict.NOTHING]
+    assert [tasks for *_, tasks, _ in places] == tasks
 
 
 def test_a_reshape_that_moves_no_byte_ends_no_job(run):
