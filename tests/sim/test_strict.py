@@ -170,18 +170,21 @@ def test_a_foreign_pointer_is_not_touched(api: Api, control: Control) -> None:
 
 
 def test_a_memory_belongs_to_its_context(api: Api, control: Control) -> None:
-    """Another context can neither bind, sync nor destroy it."""
-    with Api(bundle(FULL)) as other:
-        mem = other.create_mem(1 << 16)
-        attr = api.good_attr("in", "native")
-        for call in (
-            lambda: api.destroy_mem(mem),
-            lambda: api.sync(mem, TO_DEVICE),
-            lambda: api.set_io_mem(mem, attr),
-        ):
-            assert call() == lib.RKNN_ERR_PARAM_INVALID
-            assert "of another context" in violation(control)
-        assert other.destroy_mem(mem) == 0
+    """Another context can neither bind, sync nor destroy it, nor one around a file."""
+    with Api(bundle(FULL)) as other, tempfile.TemporaryFile() as file:
+        file.truncate(1 << 16)
+        out, attr = ffi.new("rknn_tensor_mem **"), api.good_attr("in", "native")
+        context = other.handle, other.context
+        assert lib.rkr_create_mem_from_fd(*context, file.fileno(), ffi.NULL, 1 << 16, 0, out) == 0
+        for mem in (other.create_mem(1 << 16), out[0]):
+            for call, *arguments in (
+                (api.destroy_mem, mem),
+                (api.sync, mem, TO_DEVICE),
+                (api.set_io_mem, mem, attr),
+            ):
+                assert call(*arguments) == lib.RKNN_ERR_PARAM_INVALID
+                assert "of another context" in violation(control)
+            assert other.destroy_mem(mem) == 0
 
 
 def test_a_bound_memory_that_was_destroyed_fails_the_run(api: Api, control: Control) -> None:
