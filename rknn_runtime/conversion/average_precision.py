@@ -44,6 +44,13 @@ def average_precision(found: Iterable[Detections], truth: Iterable[Detections]) 
     The definition is at cocodataset.org, "Detection evaluation"; here for boxes of any area, and
     without crowds. Per class, at most 100 detections of an image are matched by falling confidence
     to the free object with the largest IoU. Precision is read at 101 recalls and made monotonic.
+
+    Args:
+        found: The detections of each image.
+        truth: The objects of each image in the same order; confidences are ignored.
+
+    Returns:
+        The precision.
     """
     images: tuple[list[Detections], list[Detections]] = [], []
     # In pairs, and checked one at a time, since one of them may never end.
@@ -111,7 +118,15 @@ def _area(hits: NDArray[Any], n_objects: int) -> float:
 
 
 def overlaps(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return the IoU of every box ``(n, 4)`` with every box ``(m, 4)``; 0.0 if both lack area."""
+    """Return the IoU of every box of one set with every box of the other.
+
+    Args:
+        a: ``(n, 4)``: left, top, right, bottom.
+        b: ``(m, 4)``: left, top, right, bottom.
+
+    Returns:
+        ``(n, m) float64``, 0 to 1; 0.0 if both have no area.
+    """
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     corner, other = np.maximum(a[:, None, :2], b[:, :2]), np.minimum(a[:, None, 2:], b[:, 2:])
     shared = np.clip(other - corner, 0, None).prod(axis=-1)

@@ -52,7 +52,12 @@ def check(model: str | os.PathLike[str] | bytes) -> tuple[Symptom, ...]:
 
 
 def findings(info: ModelInfo, calibration: Mapping[str, CalibratedRange]) -> tuple[Symptom, ...]:
-    """Check a file that was already read; see `check`."""
+    """Check a file that was already read; see `check`.
+
+    Args:
+        info: The model.
+        calibration: The ranges of tensors by name, from the file.
+    """
     head = guess_head(info)
     found = list(_of_head(info, head)) if head is not None else []
     return (*found, *_saturation(calibration))
@@ -189,7 +194,11 @@ class Head(NamedTuple):
 
 
 def guess_head(info: ModelInfo) -> Head | None:
-    """Guess the head as `Detector` does; None if no known head has such outputs."""
+    """Guess the head as `Detector` does.
+
+    Returns:
+        The head, or None if no known head has such outputs.
+    """
     facts = facts_of(info.custom_string)
     labels = facts.get("labels")
     n_labels = None if labels is None else len(labels)

@@ -155,7 +155,7 @@ def judged(
 ) -> ConversionReport:
     """Compare a file with the float network, an ONNX file of one image.
 
-    Files that the simulated NPU does not run get a note and the outputs of the toolkit's simulator.
+    If the simulated NPU refuses a file, the report has a note and the toolkit's simulator runs it.
     """
     assert plan.onnx is not None and plan.size is not None
     framed_for = partial(framed, size=plan.size, color=plan.color, fit=plan.fit)

@@ -193,7 +193,7 @@ class Decoding:
 
     Quantized outputs of one side show the head of both. Their ranges also say whether outputs of
     the same shapes have a sigmoid, which a whole graph may have and a cut one lacks. `options` are
-    ``head``, ``labels``, and those of the decoder.
+    ``head``, ``labels`` and the decoder's.
     """
 
     def __init__(self, sides: Sequence[Side], options: dict[str, Any]) -> None:

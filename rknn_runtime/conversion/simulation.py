@@ -300,7 +300,7 @@ def machine_noise(
     """Return by how much each layer of a file errs more than by the rounding of its result.
 
     The simulation misses the rounding inside of some layers, such as averages of large maps.
-    `tensors` is what the emulator computed for the inputs.
+    `tensors` are the emulator's values for the inputs.
     """
     package = import_onnx()
     model = package.load_model_from_string(onnx)

@@ -39,8 +39,8 @@ def opened(model: ModelSource) -> AbstractContextManager[Buffer]:
 def loaded(model: ModelSource, *, check: bool = True) -> Iterator[memoryview]:
     """Read a model into memory for the time of a ``with`` block: what ``rknn_init`` takes.
 
-    The runtime gets the bytes that were checked, even if the file changes. They are writable where
-    they come from a file, as rknn_init takes memory that is not const. The memory goes back to the
+    The runtime gets the bytes that were checked, even if the file changes. Bytes from a file
+    are writable, because rknn_init takes a pointer without const. The memory goes back to the
     system at the end, so that nothing may hold on to it. With `check`, files are refused that do
     not begin like an RKNN model, before they are read whole.
     """

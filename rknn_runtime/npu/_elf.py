@@ -128,7 +128,7 @@ def _string(data: FileView, offset: int) -> str:
 
 
 def cut_short(path: str) -> str | None:
-    """Say that a library file lacks its end, as after an interrupted copy; None: it does not.
+    """Say if a library file lacks its end, as after an interrupted copy; None if it is whole.
 
     The dynamic linker would map the missing part, too, and the process would end by SIGBUS, often
     inside dlopen.

@@ -96,7 +96,7 @@ def opened_source(
 
 
 def opened_buffer(model: Any, flags: InitFlag) -> tuple[DmaBuffer | None, Any]:
-    """Return the DMA-BUF that a model lies in, or None, and what is to be loaded."""
+    """Return the model's DMA-BUF, or None, and the source to load."""
     if not flags & InitFlag.MODEL_BUFFER_ZERO_COPY:
         return None, model
     from rknn_runtime.npu.dma_heap import DmaBuffer

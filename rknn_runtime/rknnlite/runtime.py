@@ -32,7 +32,7 @@ _runtimes: weakref.WeakSet[RKNNRuntime] = weakref.WeakSet()
 
 
 def _owner_of(context: int) -> str:
-    """Say why others must keep a context of ours; empty for a foreign one."""
+    """Say why others must keep an RKNNLite's context; empty for other contexts."""
     if any(context in runtime.contexts() for runtime in list(_runtimes)):
         return "this context belongs to an RKNNLite; call its release()"
     return ""

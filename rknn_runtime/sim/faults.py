@@ -15,8 +15,15 @@ def toolkit_faults(
     """Find layers whose commands are known to be wrong, or give other results than their operator.
 
     Boards execute the former, too. Of the latter nobody knows whether the commands are wrong or are
-    read wrongly here. They show if the commands are tried on random values, which takes longer than
-    all the rest. Nothing is found in a file that the emulator cannot open.
+    read wrongly here.
+
+    Args:
+        model: The file's path, or its bytes.
+        is_tried: Also try the commands on random values, which takes longer than all the rest.
+
+    Returns:
+        For each such layer a sentence with its name, what is wrong, and what to do. Nothing
+        for a file that the emulator cannot open.
     """
     try:
         emulator = Emulator(model)

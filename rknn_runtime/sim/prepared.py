@@ -28,7 +28,7 @@ _BUNDLE = b"RKNNSIM"
 
 
 class PreparedModel:
-    """A model for a context, which an ``"emulator"`` or ``"records"`` compute.
+    """A model for a context; `engine` is ``"emulator"`` or ``"records"``.
 
     It lives as long as the context; `data` is dropped when the context has loaded it.
     """

@@ -99,8 +99,8 @@ def _network_of(estimator: Any, example_input: object = None) -> _Network:
     """Read a fitted estimator.
 
     The CPU scales features in float64: as the `StandardScaler` of a pipeline does, otherwise so
-    that the examples have mean 0 and standard deviation 1, which the first layer compensates. With
-    examples, the targets of a regressor's last layer are scaled in the same way.
+    that the examples have mean 0 and standard deviation 1, which the first layer compensates. The
+    last layer of a regressor scales its targets in the same way if there are examples.
     """
     scaler, perceptron = _parts(estimator)
     weights = [np.array(each, np.float64) for each in perceptron.coefs_]

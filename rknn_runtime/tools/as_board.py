@@ -30,9 +30,21 @@ _PRELOADED = Path(SIMULATED).with_name("librknn_board.so")
 
 
 def run_as_board(soc: str, words: Sequence[str], driver: str | None = None) -> int:
-    """Run a program that sees a board with the simulated NPU; see `rknn_runtime.cli.as_board`.
+    """Run a program that sees a board with the simulated NPU.
 
-    Return its exit status; minus the number of a signal that ended it.
+    For it and all that it starts, ``/proc/device-tree`` names the SoC, ``uname`` the board's
+    machine, ``librknnrt.so`` and ``librknnmrt.so`` are the simulated runtime, and Python programs
+    find ``rknnlite.api`` and ``rknn.api``. What opens files without the C library, as Go and
+    statically linked programs do, sees the PC's.
+
+    Args:
+        soc: Such as ``"rk3588"``.
+        words: The program and its arguments.
+        driver: ``"rknpu"`` or ``"rocket"``: give it the device of that driver of the kernel, too,
+            and the open runtime, which drives it, as the library. None: no device.
+
+    Returns:
+        Its exit status; minus the number of a signal that ended it.
 
     Raises:
         OSError: The program cannot be started.
