@@ -16,7 +16,8 @@ from rknn_runtime.cli.main import main
 from rknn_runtime.tools.as_board import run_as_board
 
 pytestmark = pytest.mark.skipif(
-    platform.libc_ver()[0] != "glibc", reason="programs of another C library see no board"
+    platform.libc_ver()[0] != "glibc",
+    reason="needs glibc: programs of another C library see no board",
 )
 MODEL = PROJECT / "examples" / "models" / "shapes_rk3588.rknn"
 #: Written for a board, with the vendor's names alone.
